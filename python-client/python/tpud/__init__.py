@@ -1,0 +1,1 @@
+"""tpud: `torch.compile(model, backend="tpu")`."""

@@ -1,0 +1,183 @@
+"""From what AOTAutograd (or a plain function) gives to the graph we encode: static, functional, decomposed ATen."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+aten = torch.ops.aten
+prims = torch.ops.prims
+
+# Ops that give their argument back: values have no storage here, so neither view nor copy-on-write means anything.
+_IDENTITIES = frozenset(
+    {
+        aten.alias.default,
+        aten.detach.default,
+        aten.lift.default,
+        aten.lift_fresh.default,
+        aten.lift_fresh_copy.default,
+    }
+)
+
+# Checks of what a static graph already knows.
+_STATIC_CHECKS = frozenset(
+    {
+        aten._assert_tensor_metadata.default,
+        aten._assert_scalar.default,
+        aten.sym_constrain_range.default,
+        aten.sym_constrain_range_for_size.default,
+    }
+)
+
+
+@dataclasses.dataclass
+class Captured:
+    """A graph that is ready to be encoded.
+
+    `gm` takes tensors only and returns a flat tuple. The last `len(assertions)` outputs are conditions; the message
+    of a false one is raised after the call.
+    """
+
+    gm: fx.GraphModule
+    assertions: list[str]
+
+
+def is_static(gm: fx.GraphModule) -> bool:
+    """Whether every input is a tensor and every value has plain integer sizes."""
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and not isinstance(value, torch.Tensor):
+            return False
+        if node.op in ("placeholder", "call_function") and has_symbols(value):
+            return False
+    return True
+
+
+def has_symbols(value: Any) -> bool:
+    """Whether a node's value is, or is shaped by, a symbolic number."""
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(size, torch.SymInt) for size in (*value.shape, *_strides(value)))
+    if isinstance(value, (list, tuple)):
+        return any(has_symbols(item) for item in value)
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _strides(value: torch.Tensor) -> tuple[Any, ...]:
+    return value.stride() if value.layout == torch.strided else ()
+
+
+def has_unbacked_symbols(gm: fx.GraphModule) -> bool:
+    """Whether some size depends on data, so that no set of input sizes makes the graph static."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    return any(free_unbacked_symbols(node.meta.get("val")) for node in gm.graph.nodes if node.meta.get("val") is not None)
+
+
+def specialise(
+    gm: fx.GraphModule, args: Sequence[Any], table: dict[Any, Callable[..., Any]] | None = None
+) -> fx.GraphModule:
+    """The graph at the sizes and Python numbers of `args`, whose tensors may be real or fake.
+
+    Inputs that are numbers stay as unused inputs, so the order of the inputs is kept.
+    """
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from tpud.decompositions import decompositions
+
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode:
+        stand_ins = [_stand_in(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
+    tensors = [arg for arg in stand_ins if isinstance(arg, torch.Tensor)]
+
+    def run(*given: torch.Tensor) -> Any:
+        remaining = iter(given)
+        full = [next(remaining) if isinstance(arg, torch.Tensor) else arg for arg in stand_ins]
+        outputs = fx.Interpreter(gm).run(*full, enable_io_processing=False)
+        return tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
+
+    with torch.no_grad(), mode, fx.traceback.preserve_node_meta():
+        traced = make_fx(run, decomposition_table=table or decompositions(), tracing_mode="real")(*tensors)
+    _insert_numbers(traced, stand_ins)
+    return traced
+
+
+def _stand_in(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.layout != torch.strided:
+        raise TypeError(f"a tensor of layout {tensor.layout} can't be compiled; only strided tensors can")
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+
+
+def _insert_numbers(gm: fx.GraphModule, args: Sequence[Any]) -> None:
+    """Puts the inputs that are not tensors back where they were, unused."""
+    placeholders = iter([node for node in gm.graph.nodes if node.op == "placeholder"])
+    first = next(iter(gm.graph.nodes))
+    following = next(placeholders, None)
+    for position, arg in enumerate(args):
+        if isinstance(arg, torch.Tensor):
+            following = next(placeholders, None)
+            continue
+        anchor = following
+        if anchor is None:
+            anchor = next((node for node in gm.graph.nodes if node.op != "placeholder"), first)
+        with gm.graph.inserting_before(anchor):
+            number = gm.graph.placeholder(f"number_{position}")
+            number.meta["val"] = arg
+    gm.recompile()
+
+
+def normalise(gm: fx.GraphModule) -> Captured:
+    """Removes what carries no value (aliases, static checks, dead code) and turns assertions into outputs.
+
+    Works on a copy of the graph; tensor constants are shared with `gm`.
+    """
+    graph = fx.Graph()
+    environment: dict[fx.Node, fx.Node] = {}
+    conditions: list[tuple[fx.Node, str]] = []
+    outputs: Any = ()
+    for node in gm.graph.nodes:
+        if node.op == "output":
+            outputs = fx.node.map_arg(node.args[0], lambda each: environment[each])
+        elif node.target in _IDENTITIES:
+            environment[node] = environment[node.args[0]]
+        elif node.target in _STATIC_CHECKS:
+            continue
+        elif node.target is aten._assert_async.msg or node.target is aten._assert_async.default:
+            message = node.args[1] if len(node.args) > 1 else "an assertion on a tensor failed"
+            conditions.append((environment[node.args[0]], message))
+        else:
+            environment[node] = _copy_node(graph, node, environment)
+    flat = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    graph.output((*flat, *(condition for condition, _ in conditions)))
+    _remove_dead_code(graph)
+    module = fx.GraphModule(gm, graph)
+    module.meta.update(gm.meta)
+    return Captured(module, [message for _, message in conditions])
+
+
+def _copy_node(graph: fx.Graph, node: fx.Node, environment: dict[fx.Node, fx.Node]) -> fx.Node:
+    copy = graph.node_copy(node, lambda each: environment[each])
+    if node.target is prims.convert_element_type.default:
+        source, dtype = copy.args
+        copy.target, copy.args, copy.kwargs = aten._to_copy.default, (source,), {"dtype": dtype}
+    return copy
+
+
+def _remove_dead_code(graph: fx.Graph) -> None:
+    """Drops unused nodes that have no effect. Unused random ops stay: they move torch's generator."""
+    for node in reversed(graph.nodes):
+        if node.op in ("placeholder", "output") or node.users:
+            continue
+        if node.op == "get_attr" or node.target is operator.getitem or _is_pure(node.target):
+            graph.erase_node(node)
+
+
+def _is_pure(target: Any) -> bool:
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    return not target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags and target._schema.returns

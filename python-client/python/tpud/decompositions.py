@@ -1,0 +1,302 @@
+"""Which ATen ops are taken apart in the client (ATen to ATen), and which reach the server whole.
+
+The table starts from torch's own core decompositions. `KEEP` names the ops that the server lowers better whole,
+`TORCH` adds decompositions that torch has but does not count as core, and `OWN` holds ours. An op is either in the
+table, and then it never reaches the server, or it is not, and then the server needs a lowering for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+prims = torch.ops.prims
+
+# Whole, although core decomposes them: one StableHLO op or a short emission, with better numerics or fewer nodes.
+KEEP: dict[str, tuple[str, ...]] = {
+    "activations": ("silu", "hardswish", "hardsigmoid", "softplus", "log_sigmoid_forward"),
+    "arithmetic": ("addcmul", "baddbmm", "rsub", "floor_divide", "clamp_min", "clamp_max", "sgn"),
+    "selection": ("masked_fill", "tril", "triu", "roll", "index_add", "index_copy"),
+    "construction": ("eye", "stack", "linspace"),
+    "reductions": ("all", "linalg_vector_norm"),
+    "padding and resampling": (
+        "reflection_pad1d",
+        "reflection_pad2d",
+        "reflection_pad3d",
+        "replication_pad1d",
+        "replication_pad2d",
+        "replication_pad3d",
+        "upsample_nearest1d",
+        "upsample_nearest2d",
+        "upsample_nearest3d",
+        "upsample_bilinear2d",
+        "upsample_bicubic2d",
+    ),
+}
+
+# Taken apart with torch's own decomposition, although core keeps them. `split_with_sizes` must never be here: its
+# decomposition in torch 2.15 is `as_strided`.
+TORCH: dict[str, tuple[str, ...]] = {
+    "batch norm variants": (
+        "_batch_norm_with_update",
+        "_batch_norm_with_update_functional",
+        "_batch_norm_no_update",
+        "batch_norm_backward",
+    ),
+    "backward passes": ("upsample_bilinear2d_backward", "upsample_nearest2d_backward", "addmv"),
+    "resampling": ("upsample_linear1d", "upsample_trilinear3d"),
+    "views that copy": ("narrow_copy", "view_copy", "permute_copy", "unbind_copy", "as_strided_scatter"),
+    "rare arithmetic": (
+        "_addmm_activation",
+        "bitwise_and.Scalar_Tensor",
+        "bitwise_or.Scalar_Tensor",
+        "bitwise_xor.Scalar_Tensor",
+        "dist",
+        "diagonal_scatter",
+        "polar",
+        "tril_indices",
+        "triu_indices",
+        "ldexp",
+        "hypot",
+    ),
+}
+
+
+def _sdpa_for_cpu(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Attention as torch's CPU kernel computes it: softmax in f32, masked rows give zeros, grouped heads repeat."""
+    if dropout_p:
+        # torch draws the mask inside its math path; going through it keeps the generator's sequence.
+        output, _ = aten._scaled_dot_product_attention_math.default(
+            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=query.size(-3) != key.size(-3)
+        )
+        return output, _log_sum_exp(_scores(query, key, is_causal, attn_mask, scale))
+    scores = _scores(query, key, is_causal, attn_mask, scale)
+    groups = query.size(-3) // max(value.size(-3), 1)
+    weights = aten._safe_softmax.default(scores, -1)
+    output = torch.matmul(weights, _repeat_heads(value, groups).to(weights.dtype))
+    # The kernel returns [batch, heads, length, size] over a [batch, length, heads, size] layout.
+    output = output.to(query.dtype).transpose(1, 2).contiguous().transpose(1, 2)
+    return output, _log_sum_exp(scores)
+
+
+def _repeat_heads(tensor: Tensor, groups: int) -> Tensor:
+    return tensor if groups == 1 else tensor.repeat_interleave(groups, -3)
+
+
+def _scores(query: Tensor, key: Tensor, is_causal: bool, mask: Tensor | None, scale: float | None) -> Tensor:
+    dtype = torch.promote_types(query.dtype, torch.float32)
+    factor = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
+    key = _repeat_heads(key, query.size(-3) // max(key.size(-3), 1))
+    scores = torch.matmul(query.to(dtype) * factor, key.to(dtype).transpose(-2, -1))
+    if is_causal:
+        shape = (query.size(-2), key.size(-2))
+        allowed = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
+        scores = scores.masked_fill(~allowed, -math.inf)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+    return scores
+
+
+def _log_sum_exp(scores: Tensor) -> Tensor:
+    return torch.logsumexp(scores, -1).transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def _empty(size: Sequence[int], *, dtype: torch.dtype | None = None, device: Any = None, **_: Any) -> Tensor:
+    """Uninitialised memory is zero here: the same program gives the same numbers every time."""
+    return aten.full.default(size, 0, dtype=dtype or torch.get_default_dtype(), device=device)
+
+
+def _empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **options: Any) -> Tensor:
+    dense = _empty([size[dim] for dim in physical_layout], **options)
+    return dense.permute([list(physical_layout).index(dim) for dim in range(len(size))])
+
+
+def _empty_strided(size: Sequence[int], stride: Sequence[int], **options: Any) -> Tensor:
+    layout = sorted(range(len(size)), key=lambda dim: -stride[dim])
+    return _empty_permuted(size, layout, **options)
+
+
+def _new_empty(self: Tensor, size: Sequence[int], *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+    return _empty(size, dtype=dtype or self.dtype, device=device or self.device)
+
+
+def _new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+    return _empty_strided(size, stride, dtype=dtype or self.dtype, device=device or self.device)
+
+
+def _copy(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    return src.to(self.dtype).expand(self.shape).clone()
+
+
+def _as_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
+    """A gather over the flat storage, when the whole storage is known: `self` fills it without gaps or overlap."""
+    offset = self.storage_offset() if storage_offset is None else storage_offset
+    order = sorted(range(self.dim()), key=lambda dim: -self.stride(dim))
+    if self.storage_offset() != 0 or not self.permute(order).is_contiguous():
+        return NotImplemented
+    if math.prod(size) and offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) >= self.numel():
+        return NotImplemented
+    flat = self.permute(order).reshape(-1)
+    dense = [math.prod(size[dim + 1 :]) for dim in range(len(size))]
+    if list(stride) == dense and offset + math.prod(size) <= self.numel():
+        return flat.narrow(0, offset, math.prod(size)).view(size)
+    index = torch.full(tuple(size), offset, dtype=torch.int64, device=self.device)
+    for dim, (length, step) in enumerate(zip(size, stride, strict=True)):
+        line = torch.arange(length, dtype=torch.int64, device=self.device) * step
+        index = index + line.view([-1 if other == dim else 1 for other in range(len(size))])
+    return aten.index.Tensor(flat, [index])
+
+
+def _masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """The n-th true position takes the n-th element of `source`."""
+    self, mask = torch.broadcast_tensors(self, mask)
+    if source.numel() == 0:
+        return self.clone()
+    position = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
+    picked = source.reshape(-1)[position.clamp(0, source.numel() - 1)]
+    return torch.where(mask, picked.view(self.shape), self)
+
+
+def _histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """Counts by comparison of bin numbers; what lies outside of [min, max] is not counted."""
+    values = self.reshape(-1)
+    if min == max and values.numel():
+        low, high = values.amin(), values.amax()
+        same = (low == high).to(self.dtype)
+        low, high = low - same, high + same
+    elif min == max:
+        low, high = values.new_full((), min - 1), values.new_full((), max + 1)
+    else:
+        low, high = values.new_full((), min), values.new_full((), max)
+    inside = (values >= low) & (values <= high)
+    slot = ((values - low) / (high - low) * bins).floor().clamp(0, bins - 1)
+    slot = torch.where(inside, slot, torch.full_like(slot, bins)).to(torch.int64)
+    hits = slot.unsqueeze(1) == torch.arange(bins, dtype=torch.int64, device=self.device)
+    return hits.sum(0).to(self.dtype)
+
+
+def _group_mask(offsets: Tensor, rows: int) -> Tensor:
+    """[groups, rows]: which rows belong to which group, from the running ends of the groups."""
+    row = torch.arange(rows, dtype=offsets.dtype, device=offsets.device)
+    start = torch.cat([offsets.new_zeros(1), offsets[:-1]])
+    return (row >= start.unsqueeze(1)) & (row < offsets.unsqueeze(1))
+
+
+def _grouped_rows(rows: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
+    """Each row times the matrix of its group; every group multiplies all rows, the foreign ones zeroed."""
+    mask = _group_mask(offsets, rows.size(0)).unsqueeze(-1)
+    masked = torch.where(mask, rows.unsqueeze(0), rows.new_zeros(()))
+    return torch.bmm(masked, weight).sum(0, dtype=rows.dtype)
+
+
+def _grouped_columns(left: Tensor, right: Tensor, offsets: Tensor) -> Tensor:
+    """[groups, m, n]: `left[:, group] @ right[group]`, one product for each group of the shared dimension."""
+    mask = _group_mask(offsets, right.size(0)).unsqueeze(-1)
+    masked = torch.where(mask, right.unsqueeze(0), right.new_zeros(()))
+    clean = torch.where(mask.transpose(1, 2), left.unsqueeze(0), left.new_zeros(()))
+    return torch.bmm(clean, masked)
+
+
+def _grouped_mm(
+    self: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: torch.dtype | None = None
+) -> Tensor:
+    if offs is None:
+        out = torch.bmm(self, mat2)
+    elif self.dim() == 2 and mat2.dim() == 3:
+        out = _grouped_rows(self, mat2, offs)
+    elif self.dim() == 3 and mat2.dim() == 2:
+        out = _grouped_rows(mat2.t(), self.transpose(1, 2), offs).t()
+    else:
+        out = _grouped_columns(self, mat2, offs)
+    out = out if bias is None else out + bias
+    return out if out_dtype is None else out.to(out_dtype)
+
+
+def _grouped_mm_backward(rows: Tensor, weight: Tensor, offs: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    return _grouped_rows(grad, weight.transpose(1, 2), offs), _grouped_columns(rows.t(), grad, offs)
+
+
+def _convert_element_type(a: Tensor, dtype: torch.dtype) -> Tensor:
+    return aten._to_copy.default(a, dtype=dtype)
+
+
+def _iota(length: int, *, start: int, step: int, dtype: torch.dtype, device: Any, requires_grad: bool) -> Tensor:
+    return aten.arange.start_step(start, start + length * step, step, dtype=dtype, device=device)
+
+
+OWN: dict[Any, Callable[..., Any]] = {
+    aten._scaled_dot_product_flash_attention_for_cpu.default: _sdpa_for_cpu,
+    # Memory that torch leaves uninitialised.
+    aten.empty.memory_format: _empty,
+    aten.empty_permuted.default: _empty_permuted,
+    aten.empty_strided.default: _empty_strided,
+    aten.new_empty.default: _new_empty,
+    aten.new_empty_strided.default: _new_empty_strided,
+    # Storage tricks in terms of values.
+    aten.copy.default: _copy,
+    aten.as_strided.default: _as_strided,
+    aten.lift_fresh_copy.default: lambda self: aten.clone.default(self),
+    # Ops with data-dependent counts inside, but a static shape.
+    aten.masked_scatter.default: _masked_scatter,
+    aten.histc.default: _histc,
+    aten._is_all_true.default: lambda self: aten.all.default(self),
+    aten._is_any_true.default: lambda self: aten.any.default(self),
+    aten._grouped_mm.default: _grouped_mm,
+    # prims that torch's own decompositions leave behind.
+    prims.convert_element_type.default: _convert_element_type,
+    prims.iota.default: _iota,
+}
+
+# Custom ops of other libraries, by name: they exist only once their library is imported.
+CUSTOM: dict[str, Callable[..., Any]] = {
+    "transformers::grouped_mm_fallback": _grouped_rows,
+    "transformers::grouped_mm_fallback_backward": _grouped_mm_backward,
+}
+
+
+def _overloads(name: str) -> list[Any]:
+    packet, _, overload = name.partition(".")
+    op = getattr(aten, packet)
+    return [getattr(op, overload)] if overload else [getattr(op, each) for each in op.overloads()]
+
+
+@functools.cache
+def _fixed_table() -> dict[Any, Callable[..., Any]]:
+    from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
+
+    table = dict(_core_aten_decompositions_post_autograd())
+    for names in KEEP.values():
+        for name in names:
+            for op in _overloads(name):
+                table.pop(op, None)
+    for names in TORCH.values():
+        for name in names:
+            table.update({op: decomposition_table[op] for op in _overloads(name) if op in decomposition_table})
+    table.update(OWN)
+    return table
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """The whole table, with the custom ops of the libraries that are imported by now."""
+    table = dict(_fixed_table())
+    for qualified, function in CUSTOM.items():
+        namespace, _, name = qualified.partition("::")
+        packet = getattr(getattr(torch.ops, namespace), name, None)
+        if packet is not None:
+            table[packet.default] = function
+    return table

@@ -1,0 +1,281 @@
+"""Encodes a captured graph as `tpud.v1.Graph` bytes: the one place in Python that knows the graph contract."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from tpud import _tpud
+from tpud.locations import Location, locate
+
+# A constant of at most this many bytes travels inside of the graph; a larger one becomes an input that stays on the
+# device.
+INLINE_CONSTANT_BYTES = 64 * 1024
+
+# Arguments that say where and how a tensor is stored: they never change a value.
+_STORAGE_ARGUMENTS = frozenset({"device", "layout", "pin_memory", "memory_format"})
+
+DTYPES: dict[torch.dtype, str] = {
+    getattr(torch, name): name
+    for name in (
+        "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128 "
+        "float8_e4m3fn float8_e5m2"
+    ).split()
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Issue:
+    """One node that can't be compiled, and why."""
+
+    op: str
+    node: fx.Node | None
+    message: str
+    location: Location
+
+
+class UnencodableError(Exception):
+    """The graph holds nodes that the graph contract has no words for; `issues` has all of them."""
+
+    def __init__(self, issues: Sequence[Issue]) -> None:
+        self.issues = list(issues)
+        super().__init__("; ".join(f"{issue.op}: {issue.message}" for issue in self.issues))
+
+
+@dataclasses.dataclass
+class Encoded:
+    """A graph as bytes, and how its numbering relates to the FX graph."""
+
+    graph: bytes
+    # For each input of the encoded graph: the index of the FX placeholder, or the tensor of a large constant.
+    inputs: list[int | torch.Tensor]
+    # For each output of the FX graph: its fake tensor, or the constant (None, a number) that it always is.
+    outputs: list[Any]
+    # Node index in the encoded graph to FX node.
+    nodes: list[fx.Node]
+
+    @property
+    def constants(self) -> list[tuple[int, torch.Tensor]]:
+        """The inputs that are large constants: (input index, tensor)."""
+        return [(index, each) for index, each in enumerate(self.inputs) if isinstance(each, torch.Tensor)]
+
+
+class _Unencodable(Exception):
+    """Why one node can't be encoded."""
+
+
+def encode_graph(
+    gm: fx.GraphModule,
+    input_roles: Sequence[str] | None = None,
+    output_roles: Sequence[tuple[str, int | None]] | None = None,
+    name: str = "graph",
+) -> Encoded:
+    """Encodes a static, functional ATen graph whose nodes carry fake tensors in `meta["val"]`.
+
+    `input_roles` has a role for each placeholder ("user_input" by default), `output_roles` one for each output: a
+    role, and for "mutation" the index of the placeholder. Raises `UnencodableError` with every node that doesn't fit.
+    """
+    return _Encoder(gm, name).encode(input_roles, output_roles)
+
+
+class _Encoder:
+    def __init__(self, gm: fx.GraphModule, name: str) -> None:
+        self.gm = gm
+        self.builder = _tpud.GraphBuilder(name)
+        # A node's value: a number, or for several outputs a list of numbers.
+        self.values: dict[fx.Node, int | list[int]] = {}
+        self.inputs: list[int | torch.Tensor] = []
+        self.nodes: list[fx.Node] = []
+        self.issues: list[Issue] = []
+        self.placeholders: dict[int, int] = {}
+
+    def encode(self, input_roles: Any, output_roles: Any) -> Encoded:
+        nodes = list(self.gm.graph.nodes)
+        self.add_placeholders([node for node in nodes if node.op == "placeholder"], input_roles)
+        self.add_constants([node for node in nodes if node.op == "get_attr"])
+        for node in nodes:
+            if node.op == "call_function":
+                self.add_call(node)
+        if self.issues:
+            raise UnencodableError(self.issues)
+        outputs = self.add_outputs(nodes[-1], output_roles)
+        return Encoded(self.builder.finish(), self.inputs, outputs, self.nodes)
+
+    def add_placeholders(self, nodes: list[fx.Node], roles: Sequence[str] | None) -> None:
+        for index, node in enumerate(nodes):
+            value = node.meta.get("val")
+            if not isinstance(value, torch.Tensor):
+                if node.users:
+                    self.refuse(node, f"the input `{node.name}` is a {type(value).__name__}, not a tensor")
+                continue
+            try:
+                dtype, sizes, _ = describe(value)
+            except _Unencodable as error:
+                self.refuse(node, str(error))
+                continue
+            number = self.builder.add_input(roles[index] if roles else "user_input", dtype, sizes)
+            self.values[node] = self.placeholders[index] = number
+            self.inputs.append(index)
+
+    def add_constants(self, nodes: list[fx.Node]) -> None:
+        """Large constants first: they are inputs, and inputs come before constants."""
+        known: dict[str, int] = {}
+        tensors = [(node, _attribute(self.gm, node.target)) for node in nodes]
+        large = [(n, t) for n, t in tensors if isinstance(t, torch.Tensor) and t.nbytes > INLINE_CONSTANT_BYTES]
+        small = [(n, t) for n, t in tensors if isinstance(t, torch.Tensor) and t.nbytes <= INLINE_CONSTANT_BYTES]
+        for node, tensor in large + small:
+            if node.target not in known:
+                try:
+                    known[node.target] = self.add_constant(tensor)
+                except _Unencodable as error:
+                    self.refuse(node, str(error))
+                    continue
+            self.values[node] = known[node.target]
+
+    def add_constant(self, tensor: torch.Tensor) -> int:
+        dtype, sizes, _ = describe(tensor)
+        dense = dense_host(tensor)
+        if tensor.nbytes > INLINE_CONSTANT_BYTES:
+            self.inputs.append(dense)
+            return self.builder.add_input("constant", dtype, sizes)
+        data = ctypes.string_at(dense.data_ptr(), dense.nbytes) if dense.nbytes else b""
+        return self.builder.add_constant(dtype, sizes, data)
+
+    def add_call(self, node: fx.Node) -> None:
+        if node.target is operator.getitem:
+            source = self.values.get(node.args[0])
+            if isinstance(source, list):
+                self.values[node] = source[node.args[1]]
+            return
+        try:
+            outputs = [describe(each) for each in _results(node)]
+            args = self.arguments(node)
+            location = locate(node)
+            place = self.builder.location(*location) if location.file or location.module_path else 0
+            first = self.builder.add_node(str(node.target), args, outputs, place)
+        except (_Unencodable, OverflowError) as error:
+            self.refuse(node, str(error))
+            return
+        self.nodes.append(node)
+        several = isinstance(node.meta["val"], (list, tuple))
+        self.values[node] = [first + offset for offset in range(len(outputs))] if several else first
+
+    def arguments(self, node: fx.Node) -> list[tuple[str, Any]]:
+        """Every argument of the schema in its order, defaults filled in."""
+        if not isinstance(node.target, torch._ops.OpOverload):
+            raise _Unencodable("this is not an ATen operator")
+        result = []
+        for index, (name, kind, default) in enumerate(_signature(node.target)):
+            value = node.args[index] if index < len(node.args) else node.kwargs.get(name, default)
+            if name not in _STORAGE_ARGUMENTS:
+                result.append((name, self.argument(value, kind)))
+        return result
+
+    def argument(self, value: Any, kind: str) -> Any:
+        if isinstance(value, fx.Node):
+            number = self.values.get(value)
+            if not isinstance(number, int):
+                raise _Unencodable(f"its argument `{value.name}` could not be encoded")
+            return _tpud.Ref(number)
+        if isinstance(value, (list, tuple)):
+            return [self.argument(item, kind.removesuffix("[]")) for item in value]
+        if kind.endswith("[]") and value is not None:
+            return [self.argument(value, kind.removesuffix("[]"))]
+        if isinstance(value, torch.dtype):
+            return _tpud.DType(dtype_name(value))
+        if kind == "float" and isinstance(value, int):
+            return float(value)
+        if value is None or isinstance(value, (bool, int, float, complex, str)):
+            return value
+        raise _Unencodable(f"an argument of type {type(value).__name__} can't be sent")
+
+    def add_outputs(self, output: fx.Node, roles: Any) -> list[Any]:
+        flat = output.args[0] if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
+        results: list[Any] = []
+        for index, value in enumerate(flat):
+            if not isinstance(value, fx.Node) or value.op == "placeholder" and value not in self.values:
+                results.append(value if not isinstance(value, fx.Node) else value.meta["val"])
+                continue
+            role, target = roles[index] if roles else ("user_output", None)
+            mutated = None if target is None else self.placeholders[target]
+            number = self.values.get(value)
+            if not isinstance(number, int):
+                raise UnencodableError([Issue("output", value, f"output {index} is not a tensor", locate(value))])
+            self.builder.add_output(role, number, mutated)
+            results.append(_single(value))
+        return results
+
+    def refuse(self, node: fx.Node, message: str) -> None:
+        self.issues.append(Issue(str(node.target), node, message, locate(node)))
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The contract's name of a dtype."""
+    name = DTYPES.get(dtype)
+    if name is None:
+        raise _Unencodable(f"dtype {dtype} is not supported")
+    return name
+
+
+def describe(value: Any) -> Any:
+    """What the graph says about a value: dtype and sizes. Values are dense, so strides are left out."""
+    if value is None:
+        return None
+    if not isinstance(value, torch.Tensor):
+        raise _Unencodable(f"it returns a Python {type(value).__name__}, which depends on the data of a tensor")
+    if value.layout != torch.strided or value.is_quantized:
+        raise _Unencodable(f"tensors of layout {value.layout} are not supported")
+    sizes = list(value.shape)
+    if not all(isinstance(size, int) for size in sizes):
+        raise _Unencodable(f"its size {tuple(sizes)} is not known before it runs")
+    return dtype_name(value.dtype), sizes, None
+
+
+def dense_host(tensor: torch.Tensor) -> torch.Tensor:
+    """A dense row-major copy of the values in host memory, or the tensor itself if it is that."""
+    if isinstance(tensor, torch._subclasses.FakeTensor):
+        raise _Unencodable("a constant has no data (it is a fake tensor)")
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    return tensor.cpu().contiguous()
+
+
+def _results(node: fx.Node) -> Sequence[Any]:
+    if "val" not in node.meta:
+        raise _Unencodable("its result is unknown (the graph carries no fake tensor for it)")
+    value = node.meta["val"]
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _single(node: fx.Node) -> Any:
+    value = node.meta["val"]
+    return value[0] if isinstance(value, (list, tuple)) else value
+
+
+def _attribute(gm: fx.GraphModule, target: str) -> Any:
+    return functools.reduce(getattr, target.split("."), gm)
+
+
+@functools.cache
+def _signature(op: torch._ops.OpOverload) -> list[tuple[str, str, Any]]:
+    """(name, kind, default) of each argument; the kind is the schema's type without `?` and sizes."""
+    result = []
+    for argument in op._schema.arguments:
+        default = argument.default_value if argument.has_default_value() else None
+        result.append((argument.name, _kind(argument.type), default))
+    return result
+
+
+def _kind(type_: Any) -> str:
+    name = type_.kind()
+    if name == "OptionalType":
+        return _kind(type_.getElementType())
+    if name == "ListType":
+        return _kind(type_.getElementType()) + "[]"
+    return {"FloatType": "float", "IntType": "int", "SymIntType": "int", "TensorType": "Tensor"}.get(name, name)
