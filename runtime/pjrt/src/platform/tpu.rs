@@ -1,0 +1,130 @@
+//! The TPU platform: libtpu, its environment, its topologies and the chips' memory.
+
+use std::path::PathBuf;
+
+use super::Search;
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::plugin::Plugin;
+use crate::topology::Topology;
+
+const SEARCH: Search = Search {
+    platform: "tpu",
+    variable: "TPUD_LIBTPU",
+    below_site_packages: &["libtpu/libtpu.so"],
+    install: "`pip install libtpu` in the Python environment that is active (or that TPUD_PYTHON names)",
+};
+
+/// The plugin's library.
+pub fn find() -> Result<PathBuf> {
+    SEARCH.find()
+}
+
+/// Loads the plugin. [`environment`] must have been set before.
+pub fn load() -> Result<Plugin> {
+    Plugin::load(&find()?)
+}
+
+/// Opens the TPUs of this machine; an error where there are none.
+pub fn create_client(plugin: &Plugin) -> Result<Client> {
+    plugin.create_client(&[])
+}
+
+/// What a process that loads libtpu is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Compiles ahead of time; needs no TPU and must not lock one.
+    Compile,
+    /// Executes on this machine's TPUs.
+    Execute,
+}
+
+/// Environment variables that libtpu reads when it is loaded, so they are data: a parent sets them on the command
+/// that it starts. A variable that the operator has set already should be left alone.
+#[must_use]
+pub fn environment(role: Role) -> Vec<(&'static str, &'static str)> {
+    let mut variables = vec![
+        ("TPU_LOG_DIR", "disabled"),
+        ("TPU_MIN_LOG_LEVEL", "3"),
+        ("TPU_STDERR_LOG_LEVEL", "3"),
+        ("TF_CPP_MIN_LOG_LEVEL", "3"),
+    ];
+    if role == Role::Compile {
+        variables.extend([
+            // Off Google Cloud the metadata server does not answer, and waiting for it takes minutes.
+            ("TPU_SKIP_MDS_QUERY", "1"),
+            // Any values do: they stand for what the metadata server would say, and every target still compiles.
+            ("TPU_WORKER_HOSTNAMES", "localhost"),
+            ("TPU_ACCELERATOR_TYPE", "v6e-4"),
+            // Else a second process aborts on libtpu's lock file.
+            ("ALLOW_MULTIPLE_LIBTPU_LOAD", "1"),
+        ]);
+    }
+    variables
+}
+
+/// A generation of TPU.
+struct Generation {
+    /// As people and libtpu spell it before the colon.
+    names: &'static [&'static str],
+    /// Sizes of a topology have this many dimensions.
+    rank: usize,
+    /// PJRT's device kind.
+    kind: &'static str,
+    /// Memory that one device (which may be half a chip) has.
+    memory_bytes: u64,
+    /// A topology of one host, as an example and for lists.
+    example: &'static str,
+}
+
+const GIB: u64 = 1 << 30;
+
+const GENERATIONS: [Generation; 4] = [
+    Generation { names: &["v5e"], rank: 2, kind: "TPU v5 lite", memory_bytes: 16 * GIB, example: "v5e:2x2" },
+    Generation { names: &["v5p"], rank: 3, kind: "TPU v5", memory_bytes: 95 * GIB, example: "v5p:2x2x1" },
+    Generation { names: &["v6e"], rank: 2, kind: "TPU v6 lite", memory_bytes: 32 * GIB, example: "v6e:2x2" },
+    Generation {
+        names: &["tpu7x", "v7x"],
+        rank: 3,
+        kind: "TPU7x",
+        memory_bytes: 96 * GIB,
+        example: "tpu7x:2x2x1",
+    },
+];
+
+/// One topology of each generation.
+#[must_use]
+pub fn topologies() -> Vec<&'static str> {
+    GENERATIONS.iter().map(|generation| generation.example).collect()
+}
+
+/// The spelling that libtpu takes and that keys use: "v7x:1x1x1" is "tpu7x:1x1x1".
+pub fn canonical_topology(name: &str) -> Result<String> {
+    let unknown = |hint: String| Error::UnknownTopology { name: name.to_owned(), hint };
+    let known = || format!("write <generation>:<sizes>, e.g. {}", topologies().join(", "));
+    let (prefix, sizes) = name.split_once(':').ok_or_else(|| unknown(known()))?;
+    let generation = GENERATIONS
+        .iter()
+        .find(|generation| generation.names.contains(&prefix))
+        .ok_or_else(|| unknown(known()))?;
+    let numbers: Option<Vec<u32>> =
+        sizes.split('x').map(|size| size.parse().ok().filter(|&n| n > 0)).collect();
+    match numbers {
+        Some(numbers) if numbers.len() == generation.rank => {
+            let sizes: Vec<_> = numbers.iter().map(u32::to_string).collect();
+            Ok(format!("{}:{}", generation.names[0], sizes.join("x")))
+        }
+        _ => Err(unknown(format!("{prefix} takes {} sizes, e.g. {}", generation.rank, generation.example))),
+    }
+}
+
+/// A topology by any spelling.
+pub fn topology(plugin: &Plugin, name: &str) -> Result<Topology> {
+    plugin.topology(&canonical_topology(name)?, &[])
+}
+
+/// Memory of one device by PJRT's device kind; none for a kind that is not known.
+#[must_use]
+pub fn memory_bytes(kind: &str) -> Option<u64> {
+    GENERATIONS.iter().find(|generation| generation.kind == kind).map(|generation| generation.memory_bytes)
+}
