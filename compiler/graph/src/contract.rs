@@ -14,10 +14,10 @@ pub(crate) fn check(graph: &Graph) -> Result {
     for (i, input) in graph.inputs.iter().enumerate() {
         let place = || format!("input {i}");
         check_meta(graph, &input.meta, &place)?;
-        if let InputRole::Symbol(s) = input.role {
-            if s >= graph.symbols.len() {
-                return Err(GraphError::contract(place(), format!("symbol {s} does not exist")));
-            }
+        if let InputRole::Symbol(s) = input.role
+            && s >= graph.symbols.len()
+        {
+            return Err(GraphError::contract(place(), format!("symbol {s} does not exist")));
         }
     }
     for (i, constant) in graph.constants.iter().enumerate() {

@@ -1,0 +1,66 @@
+//! What a rule works with: the builder, the values so far, the options.
+
+use tpud_graph::{Graph, Node, ValueId};
+use tpud_stablehlo::{Builder, ElementType, Scalar, TensorType, Value};
+
+use crate::driver::LoweringOptions;
+use crate::error::RuleError;
+use crate::types::element_type;
+
+/// The state of one lowering. Arguments are read by the methods of `args.rs`, dtypes by those of `types.rs`.
+pub(crate) struct LoweringContext<'g> {
+    /// The StableHLO builder.
+    pub(crate) b: Builder,
+    /// The whole graph (for the layout of inputs).
+    pub(crate) graph: &'g Graph,
+    /// What changes the module beside the graph.
+    pub(crate) options: LoweringOptions,
+    values: Vec<Option<Value>>,
+}
+
+impl<'g> LoweringContext<'g> {
+    pub(crate) fn new(graph: &'g Graph, options: LoweringOptions) -> Self {
+        Self { b: Builder::new(), graph, options, values: Vec::with_capacity(graph.value_count()) }
+    }
+
+    /// Gives the next graph value its StableHLO value.
+    pub(crate) fn define(&mut self, value: Option<Value>) {
+        self.values.push(value);
+    }
+
+    /// The StableHLO value of a graph value.
+    pub(crate) fn value(&self, id: ValueId) -> Result<Value, RuleError> {
+        self.values
+            .get(id.index())
+            .copied()
+            .flatten()
+            .ok_or_else(|| RuleError::Internal(format!("value {} does not exist", id.0)))
+    }
+
+    /// The type that torch gave output `i` of a node.
+    pub(crate) fn output_type(&self, node: &Node, i: usize) -> Result<TensorType, RuleError> {
+        let meta = node
+            .outputs
+            .get(i)
+            .and_then(Option::as_ref)
+            .ok_or_else(|| RuleError::Internal(format!("output {i} does not exist")))?;
+        let dims = meta.static_sizes().ok_or_else(|| RuleError::Internal("a size is symbolic".into()))?;
+        Ok(TensorType::new(element_type(meta.dtype), dims))
+    }
+
+    /// A 0-d constant.
+    pub(crate) fn scalar(&mut self, value: Scalar, element: ElementType) -> Result<Value, RuleError> {
+        Ok(self.b.scalar(value, element)?)
+    }
+
+    /// A constant that fills the shape of `like`, in its element type.
+    pub(crate) fn fill_like(&mut self, value: Scalar, like: Value) -> Result<Value, RuleError> {
+        Ok(self.b.splat_like(value, like)?)
+    }
+
+    /// Converts to an element type and broadcasts to sizes, as torch does for operands.
+    pub(crate) fn fit(&mut self, x: Value, ty: &TensorType) -> Result<Value, RuleError> {
+        let x = self.convert(x, ty.element)?;
+        Ok(self.b.broadcast_to(x, &ty.dims)?)
+    }
+}
