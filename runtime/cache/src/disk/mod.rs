@@ -34,6 +34,9 @@ use scan::Scan;
 /// A use within this time of the last one is not noted again when a faster tier reports it.
 const TOUCH_INTERVAL_NS: u64 = 60_000_000_000;
 
+/// What is read of an entry at first when only its header is wanted.
+const FIRST_READ: usize = 4096;
+
 /// Entries in a directory.
 pub struct Disk {
     inner: Arc<Inner>,
@@ -239,6 +242,20 @@ impl Inner {
         Ok(Entry::decode(&Bytes::from(bytes), key, &self.signer))
     }
 
+    /// Reads no more than the header; most fit the first page.
+    fn read_header(&self, file: &File, key: &Key) -> Result<Result<Header, EntryError>, CacheError> {
+        let mut bytes = Vec::new();
+        for limit in [FIRST_READ, MAX_HEADER] {
+            let more = file.take((limit - bytes.len()) as u64).read_to_end(&mut bytes);
+            more.map_err(|error| CacheError::io("read", self.layout.entry(key), error))?;
+            match Header::decode(&bytes, key, &self.signer) {
+                Err(EntryError::Length { .. }) if bytes.len() == FIRST_READ => {}
+                decoded => return Ok(decoded),
+            }
+        }
+        Ok(Err(EntryError::Length { expected: MAX_HEADER as u64, found: bytes.len() as u64 }))
+    }
+
     fn open_entry(&self, key: &Key) -> Result<Option<File>, CacheError> {
         let path = self.layout.entry(key);
         // Not through a link, and not waiting on a pipe that somebody put there.
@@ -246,7 +263,11 @@ impl Inner {
         match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.index().remove(key);
+                let mut index = self.index();
+                // Removed by another process, unless it has been written since.
+                if index.used(key).is_some() && !path.exists() {
+                    index.remove(key);
+                }
                 Ok(None)
             }
             Err(error) => Err(CacheError::io("open", path, error)),
@@ -257,10 +278,9 @@ impl Inner {
     fn note_use(&self, file: &File, key: &Key, length: u64) {
         let mut index = self.index();
         let now = index.tick();
-        if index.used(key).is_some() {
-            index.touch(key, now);
-        } else if file.metadata().is_ok_and(|metadata| metadata.nlink() > 0) {
-            index.insert(*key, length, now); // another process stored it
+        // Not known: another process stored it, or it has been evicted since it was opened.
+        if index.used(key).is_some() || file.metadata().is_ok_and(|metadata| metadata.nlink() > 0) {
+            index.insert(*key, length, now);
         }
         drop(index);
         // Only recency is lost if it fails (read-only file system).
@@ -330,10 +350,7 @@ impl Tier for Disk {
 
     fn material(&self, key: &Key) -> Result<Option<KeyMaterial>, CacheError> {
         let Some(file) = self.inner.open_entry(key)? else { return Ok(None) };
-        let mut bytes = Vec::new();
-        let read = (&file).take(MAX_HEADER as u64).read_to_end(&mut bytes);
-        read.map_err(|error| CacheError::io("read", self.inner.layout.entry(key), error))?;
-        match Header::decode(&bytes, key, &self.inner.signer) {
+        match self.inner.read_header(&file, key)? {
             Ok(header) => Ok(Some(header.material)),
             Err(source) => {
                 self.inner.quarantine(key, &file, &source);
@@ -343,7 +360,8 @@ impl Tier for Disk {
     }
 
     fn touch(&self, key: &Key) {
-        let mut index = self.inner.index();
+        // A hint that is not worth waiting for: the caller has just had a hit in memory.
+        let Ok(mut index) = self.inner.index.try_lock() else { return };
         let now = index.tick();
         if index.used(key).is_none_or(|used| used + TOUCH_INTERVAL_NS > now) {
             return;

@@ -111,14 +111,12 @@ impl Inner {
 
     /// Takes a file into the index which isn't in it.
     fn adopt(&self, key: Key, file: &fs::DirEntry) {
-        if self.index().used(&key).is_some() {
-            return;
-        }
-        // Gone meanwhile, or not a file: not an entry.
-        let Some(metadata) = file.metadata().ok().filter(fs::Metadata::is_file) else { return };
-        let mut index = self.index();
+        let mut index = self.index(); // held over the look, so that the file isn't evicted in between
         if index.used(&key).is_none() {
-            index.insert(key, metadata.len(), modified_ns(&metadata));
+            // Gone meanwhile, or not a file: not an entry.
+            if let Some(metadata) = file.metadata().ok().filter(fs::Metadata::is_file) {
+                index.insert(key, metadata.len(), modified_ns(&metadata));
+            }
         }
     }
 
