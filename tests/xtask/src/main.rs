@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout)]
 
 mod codegen;
+mod tidy;
 
 use anyhow::{Result, bail};
 
@@ -11,6 +12,7 @@ fn main() -> Result<()> {
     match words.as_slice() {
         ["codegen"] => codegen::run(false),
         ["codegen", "--check"] => codegen::run(true),
-        _ => bail!("usage: cargo xtask codegen [--check]"),
+        ["tidy"] => tidy::run(),
+        _ => bail!("usage: cargo xtask codegen [--check] | tidy"),
     }
 }
