@@ -1,0 +1,80 @@
+"""The TorchDynamo backend: `torch.compile(model, backend="tpu")`, and `backend="tpud"`, which is always ours."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from tpud import options as option_module
+from tpud import stats
+from tpud.decompositions import decompositions
+from tpud.executable import executable
+from tpud.options import Options
+from tpud.program import Roles
+
+
+def tpud(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compiles one Dynamo graph. See `tpud.options` for the options and modes."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    parsed = option_module.parse(options, mode)
+    backend = aot_autograd(
+        fw_compiler=functools.partial(compile_graph, options=parsed, phase="forward"),
+        bw_compiler=functools.partial(compile_graph, options=parsed, phase="backward"),
+        inference_compiler=functools.partial(compile_graph, options=parsed, phase="inference"),
+        decompositions=decompositions(),
+        keep_inference_input_mutations=False,
+    )
+    # On the CPU torch would trace a fused attention kernel, whose backward can't be taken apart.
+    with sdpa_kernel(SDPBackend.MATH):
+        return backend(gm, example_inputs)
+
+
+def tpu(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
+    """The same as `tpud`, under the name that the world expects."""
+    return tpud(gm, example_inputs, **kwargs)
+
+
+def compile_graph(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options, phase: str = "inference"
+) -> Callable[[list[Any]], Any]:
+    """A compiler for AOTAutograd: takes a functional ATen graph, returns a callable in the boxed convention."""
+    return executable(gm, _roles(phase), options, _name(gm))
+
+
+def zoo_stats() -> dict[str, Any]:
+    """{"fallback_ops": {op: count}, "compiles": ..., "graphs": ...} since the process started."""
+    return stats.totals()
+
+
+def _roles(phase: str) -> Roles:
+    from torch._functorch._aot_autograd.schemas import OutputType
+
+    context = torch._guards.TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    if metadata is None or phase == "backward":
+        return Roles(phase)
+    mutated = tuple(metadata.mutated_inp_runtime_indices)
+    owned = (OutputType.non_alias, OutputType.unsafe_view_alias, OutputType.custom_function_view)
+    aliases = [False] * len(mutated) + [info.output_type not in owned for info in metadata.output_info]
+    results = len(aliases) + metadata.num_intermediate_bases
+    return Roles(phase, frozenset(metadata.static_input_indices or ()), mutated, tuple(aliases), results)
+
+
+def _name(gm: fx.GraphModule) -> str:
+    """The class of the outermost module in the graph, for people."""
+    for node in gm.graph.nodes:
+        for _, kind in (node.meta.get("nn_module_stack") or {}).values():
+            return kind.rpartition(".")[2] if isinstance(kind, str) else kind.__name__
+    return "graph"

@@ -1,0 +1,99 @@
+"""What AOTAutograd gets back for a graph: a callable that compiles for the sizes it is called with."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from tpud import errors, stats
+from tpud.capture import has_symbols, has_unbacked_symbols, is_static, normalise, specialise
+from tpud.encode import Issue
+from tpud.locations import locate
+from tpud.options import Options
+from tpud.program import Builder, Roles
+
+
+def executable(gm: fx.GraphModule, roles: Roles, options: Options, name: str) -> Callable[[list[Any]], Any]:
+    """A callable in AOTAutograd's boxed convention (one list of arguments, which it empties) for a graph.
+
+    A graph of static sizes is compiled now, one with symbolic sizes when it is first called with new ones.
+    """
+    if is_static(gm):
+        run: Callable[[Sequence[Any]], Any] = compile_static(gm, roles, options, name)
+    elif has_unbacked_symbols(gm):
+        run = _whole_in_eager(gm, roles, options, name)
+    else:
+        run = Specialising(gm, roles, options, name)
+
+    def call(args: list[Any]) -> Any:
+        outputs = run(args)
+        args.clear()
+        return outputs
+
+    call._boxed_call = True
+    return call
+
+
+def compile_static(gm: fx.GraphModule, roles: Roles, options: Options, name: str) -> Callable[[Sequence[Any]], Any]:
+    """Compiles a graph whose sizes are all known."""
+    program, _ = Builder(normalise(gm), roles, options, name).build()
+    return program
+
+
+class Specialising:
+    """A graph with symbolic sizes: compiled once for each set of sizes that it meets."""
+
+    def __init__(self, gm: fx.GraphModule, roles: Roles, options: Options, name: str) -> None:
+        self.gm = gm
+        self.roles = roles
+        self.options = options
+        self.name = name
+        placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+        values = [node.meta.get("val") for node in placeholders]
+        self.numbers = [i for i, value in enumerate(values) if not isinstance(value, torch.Tensor)]
+        self.shaped = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor) and has_symbols(value)]
+        self.programs: dict[tuple[Any, ...], Callable[[Sequence[Any]], Any]] = {}
+        self.lock = threading.Lock()
+
+    def __call__(self, args: Sequence[Any]) -> Any:
+        key = self._key(args)
+        program = self.programs.get(key)
+        if program is None:
+            with self.lock:
+                program = self.programs.get(key)
+                if program is None:
+                    static = specialise(self.gm, args)
+                    program = self.programs[key] = compile_static(static, self.roles, self.options, self.name)
+        return program(args)
+
+    def _key(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        # A number's type is part of it: 1, 1.0 and True are equal, but give different graphs.
+        numbers = tuple((type(args[i]), args[i]) for i in self.numbers)
+        return numbers, tuple((args[i].shape, args[i].stride()) for i in self.shaped)
+
+
+def _whole_in_eager(gm: fx.GraphModule, roles: Roles, options: Options, name: str) -> Callable[[Sequence[Any]], Any]:
+    """Sizes that depend on data can't be compiled yet: the whole graph runs in eager PyTorch."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    nodes = [node for node in gm.graph.nodes if node.op == "call_function"]
+    makers = [node for node in nodes if node.meta.get("unbacked_bindings")]
+    makers = makers or [node for node in nodes if free_unbacked_symbols(node.meta.get("val"))][:1]
+    message = "its size or value depends on data, so the whole graph runs in eager PyTorch"
+    issues = [Issue(str(node.target), node, message, locate(node)) for node in makers]
+    if options.fallback == "error":
+        text = "this graph has sizes that depend on data:\n" + errors.describe_issues(issues)
+        raise errors.UnsupportedOpError(text, "DATA_DEPENDENT_SIZE", "compute such values outside of the compiled function", issues)
+    warnings.warn("tpud: " + errors.describe_issues(issues).strip(), errors.FallbackWarning, stacklevel=2)
+    stats.add(stats.GraphRecord(name, roles.phase, {}, issues=issues, whole_in_eager=message))
+
+    def run(args: Sequence[Any]) -> Any:
+        with torch.no_grad():
+            return gm.forward(*args)
+
+    return run
