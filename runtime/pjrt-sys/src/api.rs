@@ -88,7 +88,7 @@ pub struct PJRT_Api {
     pub PJRT_Buffer_Dimensions: Function<PJRT_Buffer_Dimensions_Args>,
     pub PJRT_Buffer_UnpaddedDimensions: Unused,
     pub PJRT_Buffer_DynamicDimensionIndices: Unused,
-    pub PJRT_Buffer_GetMemoryLayout: Unused,
+    pub PJRT_Buffer_GetMemoryLayout: Function<PJRT_Buffer_GetMemoryLayout_Args>,
     pub PJRT_Buffer_OnDeviceSizeInBytes: Function<PJRT_Buffer_OnDeviceSizeInBytes_Args>,
     pub PJRT_Buffer_Device: Unused,
     pub PJRT_Buffer_Memory: Unused,

@@ -38,6 +38,12 @@ args! {
         is_deleted: bool,
     }
 
+    /// Arguments of `PJRT_Buffer_GetMemoryLayout`.
+    PJRT_Buffer_GetMemoryLayout_Args {
+        buffer: *mut PJRT_Buffer,
+        layout: PJRT_Buffer_MemoryLayout,
+    }
+
     /// Arguments of `PJRT_Buffer_ToHostBuffer`.
     PJRT_Buffer_ToHostBuffer_Args {
         src: *mut PJRT_Buffer,

@@ -112,6 +112,10 @@ pub const PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes: PJRT_HostBu
 pub const PJRT_HostBufferSemantics_kImmutableZeroCopy: PJRT_HostBufferSemantics = 2;
 pub const PJRT_HostBufferSemantics_kMutableZeroCopy: PJRT_HostBufferSemantics = 3;
 
+/// Which kind of layout a [`PJRT_Buffer_MemoryLayout`] is.
+pub type PJRT_Buffer_MemoryLayout_Type = c_uint;
+pub const PJRT_Buffer_MemoryLayout_Type_Tiled: PJRT_Buffer_MemoryLayout_Type = 0;
+
 args! {
     /// A program and its format.
     PJRT_Program {
@@ -133,7 +137,7 @@ args! {
     /// A layout. The header's union of tiled and strided layouts has the size of the tiled one, the only one used.
     PJRT_Buffer_MemoryLayout {
         tiled: PJRT_Buffer_MemoryLayout_Tiled,
-        r#type: c_uint,
+        r#type: PJRT_Buffer_MemoryLayout_Type,
     }
 
     /// How to execute.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use tpud_pjrt_sys as sys;
 
@@ -20,6 +20,8 @@ pub struct Buffer {
     raw: NonNull<sys::PJRT_Buffer>,
     kind: TensorType,
     bytes: usize,
+    /// Shared while the device memory is read in place; exclusive while it is given away.
+    in_place: RwLock<()>,
 }
 
 // SAFETY: the API requires buffers to be usable from any thread.
@@ -97,7 +99,13 @@ impl Buffer {
         kind: &TensorType,
     ) -> Result<Self> {
         let raw = api::non_null(call, raw)?;
-        Ok(Self { client: client.clone(), raw, kind: kind.clone(), bytes: kind.bytes()? })
+        Ok(Self {
+            client: client.clone(),
+            raw,
+            kind: kind.clone(),
+            bytes: kind.bytes()?,
+            in_place: RwLock::new(()),
+        })
     }
 
     /// Element type and sizes.
@@ -150,6 +158,51 @@ impl Buffer {
         if destination.is_empty() {
             return self.wait_ready();
         }
+        if self.client.is_host() && self.read_in_place(destination)? {
+            return Ok(());
+        }
+        self.transfer_into(destination)
+    }
+
+    /// Host platforms: copies from the device's memory directly, where a transfer would go through another thread
+    /// and cost ten times as much for a small tensor. Answers false when the layout is not the one asked for.
+    fn read_in_place(&self, destination: &mut [u8]) -> Result<bool> {
+        self.wait_ready()?;
+        let _shared = self.in_place.read().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_row_major()? {
+            return Ok(false);
+        }
+        let mut args = sys::Padded::<sys::PJRT_Buffer_UnsafePointer_Args>::new();
+        args.buffer = self.raw();
+        // SAFETY: the buffer is alive.
+        unsafe { call!(self.api(), PJRT_Buffer_UnsafePointer, args) }?;
+        let source = args.buffer_pointer as *const u8;
+        if source.is_null() {
+            return Ok(false);
+        }
+        // SAFETY: the device's memory is host memory, holds the dense tensor in the order asked for, and is ready.
+        // It is freed or reused only by destroying, deleting or donating the buffer, which wait for `in_place`.
+        unsafe { std::ptr::copy_nonoverlapping(source, destination.as_mut_ptr(), destination.len()) };
+        Ok(true)
+    }
+
+    fn is_row_major(&self) -> Result<bool> {
+        let mut args = sys::Padded::<sys::PJRT_Buffer_GetMemoryLayout_Args>::new();
+        args.buffer = self.raw();
+        // SAFETY: the buffer is alive, and so is its layout as long as it is.
+        let order = unsafe {
+            call!(self.api(), PJRT_Buffer_GetMemoryLayout, args)?;
+            let tiled = &args.layout.tiled;
+            if args.layout.r#type != sys::PJRT_Buffer_MemoryLayout_Type_Tiled || tiled.num_tiles != 0 {
+                return Ok(false);
+            }
+            api::slice(tiled.minor_to_major, tiled.minor_to_major_size)
+        };
+        Ok(order.iter().copied().eq((0..self.kind.dims.len() as i64).rev()))
+    }
+
+    /// Lets the device write the content to host memory in the order that is asked for.
+    fn transfer_into(&self, destination: &mut [u8]) -> Result<()> {
         let minor_to_major: Vec<i64> = (0..self.kind.dims.len() as i64).rev().collect();
         let mut layout = sys::Padded::<sys::PJRT_Buffer_MemoryLayout>::new();
         layout.tiled.struct_size = size_of::<sys::PJRT_Buffer_MemoryLayout_Tiled>();
@@ -180,6 +233,7 @@ impl Buffer {
     pub fn delete(&self) -> Result<()> {
         let mut args = sys::Padded::<sys::PJRT_Buffer_Delete_Args>::new();
         args.buffer = self.raw();
+        let _exclusive = self.lock_to_give_away();
         // SAFETY: the buffer is alive; deleting twice is allowed.
         unsafe { call!(self.api(), PJRT_Buffer_Delete, args) }
     }
@@ -191,6 +245,11 @@ impl Buffer {
         // SAFETY: the buffer is alive.
         unsafe { call!(self.api(), PJRT_Buffer_IsDeleted, args) }?;
         Ok(args.is_deleted)
+    }
+
+    /// Held while the device memory changes hands, so that nobody is reading it in place.
+    pub(crate) fn lock_to_give_away(&self) -> RwLockWriteGuard<'_, ()> {
+        self.in_place.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn raw(&self) -> *mut sys::PJRT_Buffer {

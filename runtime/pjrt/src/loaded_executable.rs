@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::RwLockWriteGuard;
 
 use tpud_pjrt_sys as sys;
 
@@ -72,10 +73,11 @@ impl LoadedExecutable {
     /// an empty slice donates nothing. Inputs are checked here, because plugins abort on some mismatches.
     pub fn execute(&self, inputs: &[&Buffer], donate: &[bool]) -> Result<Vec<Buffer>> {
         self.check(inputs, donate)?;
-        let kept = |input: usize| !donate.get(input).copied().unwrap_or(false);
-        let aliases = self.signature.aliases.iter().map(|alias| alias.input);
-        let non_donatable: Vec<i64> =
-            aliases.filter(|&input| kept(input)).map(|input| input as i64).collect();
+        let aliased = self.signature.aliases.iter().map(|alias| alias.input);
+        let (given, kept): (Vec<usize>, Vec<usize>) =
+            aliased.partition(|&input| donate.get(input).copied().unwrap_or(false));
+        let _exclusive = lock_donated(inputs, &given);
+        let non_donatable: Vec<i64> = kept.iter().map(|&input| input as i64).collect();
         let mut options = sys::Padded::<sys::PJRT_ExecuteOptions>::new();
         options.non_donatable_input_indices = non_donatable.as_ptr();
         options.num_non_donatable_input_indices = non_donatable.len();
@@ -131,6 +133,14 @@ impl LoadedExecutable {
             .collect();
         adopted.into_iter().collect()
     }
+}
+
+/// In the order of addresses, each once: two threads that donate the same buffers must not wait for each other.
+fn lock_donated<'a>(inputs: &[&'a Buffer], given: &[usize]) -> Vec<RwLockWriteGuard<'a, ()>> {
+    let mut buffers: Vec<&'a Buffer> = given.iter().filter_map(|&input| inputs.get(input).copied()).collect();
+    buffers.sort_by_key(|&buffer| std::ptr::from_ref(buffer));
+    buffers.dedup_by_key(|buffer| std::ptr::from_ref(*buffer));
+    buffers.into_iter().map(Buffer::lock_to_give_away).collect()
 }
 
 fn destroy(api: Api, raw: NonNull<sys::PJRT_LoadedExecutable>) {
