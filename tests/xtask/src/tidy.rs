@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("compiler/lowering", &["tpud-graph", "tpud-stablehlo"]),
     ("runtime/pjrt-sys", &[]),
     ("runtime/pjrt", &["tpud-pjrt-sys"]),
-    ("runtime/device", &["tpud-pjrt"]),
+    ("runtime/device", &["tpud-pjrt", "tpud-proto"]),
     ("runtime/cache", &[]),
     (
         "runtime/daemon",
