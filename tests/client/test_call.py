@@ -8,8 +8,11 @@ import threading
 import pytest
 import torch
 from fake_daemon import FakeDaemon
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import tpud
+from tpud.backend import compile_graph
+from tpud.options import Options
 
 
 def compiled(fn, **options):
@@ -138,15 +141,13 @@ def test_constants_are_fresh_in_every_call(daemon: FakeDaemon) -> None:
 
 def test_large_constants_travel_once(daemon: FakeDaemon) -> None:
     table = torch.randn(200, 200)
-    big = table.numpy().tolist()
-
-    def fn(x):
-        return x + torch.tensor(big)
-
-    call = compiled(fn)
+    gm = make_fx(lambda x: (x + table,), tracing_mode="fake", _allow_non_fake_inputs=True)(torch.ones(200, 200))
+    call = compile_graph(gm, [], Options())
     for _ in range(3):
-        torch.testing.assert_close(call(torch.ones(200, 200)), table + 1)
-    assert daemon.connection.uploads <= 1
+        torch.testing.assert_close(call([torch.ones(200, 200)]), [table + 1])
+    assert daemon.connection.uploads == 1
+    daemon.kill()
+    torch.testing.assert_close(call([torch.ones(200, 200)]), [table + 1])
 
 
 def test_changing_sizes_and_python_numbers(daemon: FakeDaemon) -> None:
@@ -239,6 +240,16 @@ def test_a_killed_daemon_is_replaced_once(daemon: FakeDaemon) -> None:
             call(x)
         daemon.available = True
         torch.testing.assert_close(call(x), model(x))
+
+
+def test_no_daemon_while_compiling(daemon: FakeDaemon) -> None:
+    call = torch.compile(lambda x: x + 1, backend="tpud")
+    daemon.available = False
+    for _ in range(2):
+        with pytest.raises(tpud.UnavailableError, match="What to do: "):
+            call(torch.ones(2))
+    daemon.available = True
+    assert call(torch.ones(2)).tolist() == [2.0, 2.0]
 
 
 def test_a_forked_child_connects_again(daemon: FakeDaemon) -> None:

@@ -28,7 +28,7 @@ __all__ = ["__version__", "explain", "invalidate", "save_graph", *_ERRORS]
 def explain(fn: Any, **options: Any) -> Any:
     """`tpud.explain(fn)(*args)` compiles and runs `fn` once and returns a report: graphs, ops, keys, where the
     executables came from, times, memory, and ops that run in eager PyTorch."""
-    from tpud.explain import explain as implementation
+    from tpud.explanation import explain as implementation
 
     return implementation(fn, **options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,9 +11,9 @@ import torch
 from torch import fx
 
 from tpud import options as option_module
-from tpud import stats
+from tpud import errors, stats
 from tpud.decompositions import decompositions
-from tpud.executable import executable
+from tpud.executable import executable, raising
 from tpud.options import Options
 from tpud.program import Roles
 
@@ -28,7 +29,11 @@ def tpud(
     from torch._dynamo.backends.common import aot_autograd
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    parsed = option_module.parse(options, mode)
+    _check_name()
+    try:
+        parsed = option_module.parse(options, mode)
+    except errors.OptionsError as error:
+        return raising(error)
     backend = aot_autograd(
         fw_compiler=functools.partial(compile_graph, options=parsed, phase="forward"),
         bw_compiler=functools.partial(compile_graph, options=parsed, phase="backward"),
@@ -56,6 +61,18 @@ def compile_graph(
 def zoo_stats() -> dict[str, Any]:
     """{"fallback_ops": {op: count}, "compiles": ..., "graphs": ...} since the process started."""
     return stats.totals()
+
+
+@functools.cache
+def _check_name() -> None:
+    """Another package may have taken the name "tpu" before us; ours is then still there as "tpud"."""
+    from torch._dynamo.backends import registry
+
+    registered = registry._COMPILER_FNS.get("tpu")
+    if registered not in (None, tpu):
+        warnings.warn(
+            f'the Dynamo backend "tpu" belongs to {registered.__module__}; use backend="tpud" for tpud', stacklevel=3
+        )
 
 
 def _roles(phase: str) -> Roles:

@@ -86,6 +86,7 @@ def specialise(
 
     Inputs that are numbers stay as unused inputs, so the order of the inputs is kept.
     """
+    from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
 
     from tpud.decompositions import decompositions
@@ -101,7 +102,8 @@ def specialise(
         outputs = fx.Interpreter(gm).run(*full, enable_io_processing=False)
         return tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
 
-    with torch.no_grad(), mode, fx.traceback.preserve_node_meta():
+    # The Python dispatcher is what AOTAutograd traces with: some ops are taken apart by it, and not by the table.
+    with torch.no_grad(), mode, fx.traceback.preserve_node_meta(), enable_python_dispatcher():
         traced = make_fx(run, decomposition_table=table or decompositions(), tracing_mode="real")(*tensors)
     _insert_numbers(traced, stand_ins)
     return traced

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._python_dispatch import _disable_current_modes
 
 from tpud import errors, stats
 from tpud.capture import has_symbols, has_unbacked_symbols, is_static, normalise, specialise
@@ -24,9 +25,9 @@ def executable(gm: fx.GraphModule, roles: Roles, options: Options, name: str) ->
     A graph of static sizes is compiled now, one with symbolic sizes when it is first called with new ones.
     """
     if is_static(gm):
-        run: Callable[[Sequence[Any]], Any] = compile_static(gm, roles, options, name)
+        run: Callable[[Sequence[Any]], Any] = Deferring(lambda: compile_static(gm, roles, options, name))
     elif has_unbacked_symbols(gm):
-        run = _whole_in_eager(gm, roles, options, name)
+        run = Deferring(lambda: _whole_in_eager(gm, roles, options, name))
     else:
         run = Specialising(gm, roles, options, name)
 
@@ -41,8 +42,40 @@ def executable(gm: fx.GraphModule, roles: Roles, options: Options, name: str) ->
 
 def compile_static(gm: fx.GraphModule, roles: Roles, options: Options, name: str) -> Callable[[Sequence[Any]], Any]:
     """Compiles a graph whose sizes are all known."""
-    program, _ = Builder(normalise(gm), roles, options, name).build()
+    # AOTAutograd calls us with its fake tensor mode on, but the constants in the graph are real tensors.
+    with _disable_current_modes():
+        program, _ = Builder(normalise(gm), roles, options, name).build()
     return program
+
+
+class Deferring:
+    """Compiles now, but raises what went wrong when it is called; the call after that tries again.
+
+    Dynamo wraps everything that a backend raises in an exception of its own. A compiled function may raise what it
+    likes, so this is how `tpud.UnsupportedOpError` and its kin reach the user as they are.
+    """
+
+    def __init__(self, make: Callable[[], Callable[[Sequence[Any]], Any]]) -> None:
+        self.make = make
+        self.program: Callable[[Sequence[Any]], Any] | None = None
+        self.failure: errors.Error | None = None
+        self.lock = threading.Lock()
+        try:
+            self.program = make()
+        except errors.Error as error:
+            self.failure = error
+
+    def __call__(self, args: Sequence[Any]) -> Any:
+        program = self.program
+        if program is None:
+            with self.lock:
+                failure, self.failure = self.failure, None
+                if failure is not None:
+                    raise failure.with_traceback(None)
+                if self.program is None:
+                    self.program = self.make()
+                program = self.program
+        return program(args)
 
 
 class Specialising:
@@ -95,5 +128,14 @@ def _whole_in_eager(gm: fx.GraphModule, roles: Roles, options: Options, name: st
     def run(args: Sequence[Any]) -> Any:
         with torch.no_grad():
             return gm.forward(*args)
+
+    return run
+
+
+def raising(error: errors.Error) -> Callable[..., Any]:
+    """A compiled function that raises, see `Deferring`."""
+
+    def run(*_: Any) -> Any:
+        raise error.with_traceback(None)
 
     return run
