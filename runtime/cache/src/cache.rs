@@ -288,3 +288,7 @@ fn nearest(tiers: &Tiered, wanted: &KeyMaterial) -> Option<Nearest> {
     let differing = differing(wanted.components(), material.components());
     Some(Nearest { entry: info(&held, &material), differing })
 }
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;
