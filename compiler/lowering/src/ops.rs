@@ -1,11 +1,27 @@
 //! The rules, a file per op family. A new family is a line in each of these two lists.
 
+mod argreduce;
 mod concat;
 mod elementwise;
+mod linear;
+mod norm;
+mod reduce;
 mod slice;
+mod softmax;
 mod view;
 
 use crate::registry::Rule;
 
 /// The tables of all families.
-pub(crate) const ALL: &[&[Rule]] = &[concat::RULES, elementwise::RULES, slice::RULES, view::RULES];
+#[rustfmt::skip]
+pub(crate) const ALL: &[&[Rule]] = &[
+    argreduce::RULES,
+    concat::RULES,
+    elementwise::RULES,
+    linear::RULES,
+    norm::RULES,
+    reduce::RULES,
+    slice::RULES,
+    softmax::RULES,
+    view::RULES,
+];
