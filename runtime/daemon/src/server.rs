@@ -1,0 +1,260 @@
+//! A daemon from its configuration to its end.
+
+use std::fs::Permissions;
+use std::future::Future;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::transport::Server;
+use tonic::transport::server::Router;
+
+use crate::address::{Address, AddressError};
+use crate::assemble;
+use crate::config::{Config, ConfigError};
+use crate::guard::GuardLayer;
+use crate::lock::{Claim, LockError, claim};
+use crate::services;
+use crate::state::Daemon;
+
+/// How long a shutdown waits for compiles.
+const DRAIN: Duration = Duration::from_secs(30);
+/// How long it then waits for connections.
+const CLOSE: Duration = Duration::from_secs(3);
+
+/// Why a daemon does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The address.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The lock of the socket.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The device, the cache, the worker pool.
+    #[error(transparent)]
+    Start(#[from] crate::error::DaemonError),
+    /// The socket or the server on it.
+    #[error("{address}: {problem}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// What.
+        problem: String,
+    },
+}
+
+/// How serving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// This daemon was asked to go down, or idled out.
+    Ended,
+    /// Another daemon has this address already.
+    ByAnother,
+}
+
+enum Listener {
+    Unix(UnixListener, std::path::PathBuf, crate::lock::SocketLock),
+    Tcp(TcpListener),
+}
+
+/// Serves until told to stop. Needs a multi-threaded tokio runtime.
+pub async fn serve(config: Config) -> Result<Served, ServeError> {
+    config.check()?;
+    let address = match &config.address {
+        Some(address) => address.clone(),
+        None => Address::per_user()?,
+    };
+    let Some((listener, address)) = listen(&address).await? else { return Ok(Served::ByAnother) };
+    let daemon = assemble::daemon(config, &address).await?;
+    // After the device: its plugin may install handlers of its own.
+    tokio::spawn(watch_signals(Arc::clone(&daemon)));
+    tokio::spawn(watch_sessions(Arc::clone(&daemon)));
+    let pool = Arc::clone(&daemon.compiler.pool);
+    if daemon.config.workers.prewarm {
+        tokio::spawn(async move { pool.prewarm().await });
+    }
+    tracing::info!(version = crate::VERSION, pid = std::process::id(), "tpud is ready on {address}");
+    let served = match listener {
+        Listener::Unix(listener, path, lock) => {
+            let served =
+                run(&daemon, UnixListenerStream::new(listener).filter_map(same_user), Some(&path)).await;
+            drop(lock); // after the socket is gone
+            served
+        }
+        Listener::Tcp(listener) => {
+            let connections = TcpListenerStream::new(listener).map(|connection| {
+                // Small replies must not wait for acknowledgements of earlier ones.
+                connection.inspect(|connection| drop(connection.set_nodelay(true)))
+            });
+            run(&daemon, connections, None).await
+        }
+    };
+    served.map_err(|problem| ServeError::Listen { address, problem })?;
+    tracing::info!("tpud has ended");
+    Ok(Served::Ended)
+}
+
+/// Binds; nothing when another daemon has the socket. Gives the address with the port that was chosen.
+async fn listen(address: &Address) -> Result<Option<(Listener, String)>, ServeError> {
+    let failed = |error: std::io::Error| ServeError::Listen {
+        address: address.to_string(),
+        problem: error.to_string(),
+    };
+    match address {
+        Address::Unix(path) => {
+            let socket = path.clone();
+            let claimed = tokio::task::spawn_blocking(move || claim(&socket, Duration::from_secs(40)));
+            let lock = match claimed.await.map_err(|error| failed(std::io::Error::other(error)))?? {
+                Claim::Owned(lock) => lock,
+                Claim::Served => return Ok(None),
+            };
+            // With the lock in hand, a socket file is what a dead daemon left.
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
+            let listener = UnixListener::bind(path).map_err(failed)?;
+            std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
+            Ok(Some((Listener::Unix(listener, path.clone(), lock), address.to_string())))
+        }
+        Address::Http(socket) => {
+            let listener = TcpListener::bind(socket).await.map_err(failed)?;
+            let bound = listener.local_addr().map_err(failed)?;
+            if !bound.ip().is_loopback() {
+                tracing::warn!("{bound} can be reached from other machines, and there is no authentication");
+            }
+            Ok(Some((Listener::Tcp(listener), Address::Http(bound).to_string())))
+        }
+    }
+}
+
+/// Turns away other users, whatever the socket's permissions.
+fn same_user(connection: std::io::Result<UnixStream>) -> Option<std::io::Result<UnixStream>> {
+    let stream = match connection {
+        Ok(stream) => stream,
+        Err(error) => return Some(Err(error)),
+    };
+    match stream.peer_cred() {
+        Ok(peer) if peer.uid() == rustix::process::getuid().as_raw() => Some(Ok(stream)),
+        Ok(peer) => {
+            tracing::warn!(uid = peer.uid(), "a connection by another user was refused");
+            None
+        }
+        Err(error) => {
+            tracing::warn!("a connection without credentials was refused: {error}");
+            None
+        }
+    }
+}
+
+async fn router(
+    daemon: &Arc<Daemon>,
+) -> Result<Router<tower::layer::util::Stack<GuardLayer, tower::layer::util::Identity>>, String> {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    for service in
+        ["", "tpud.v1.Session", "tpud.v1.Compile", "tpud.v1.Execute", "tpud.v1.Device", "tpud.v1.Cache"]
+    {
+        reporter.set_service_status(service, tonic_health::ServingStatus::Serving).await;
+    }
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(tpud_proto::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .map_err(|error| error.to_string())?;
+    let max_message_bytes = daemon.config.limits.max_message_bytes;
+    Ok(Server::builder()
+        .initial_stream_window_size(8 << 20)
+        .initial_connection_window_size(16 << 20)
+        .max_frame_size(1 << 20)
+        .layer(GuardLayer { max_message_bytes })
+        .add_routes(services::routes(daemon))
+        .add_service(health)
+        .add_service(reflection))
+}
+
+async fn run<S, IO>(daemon: &Arc<Daemon>, connections: S, socket: Option<&Path>) -> Result<(), String>
+where
+    S: tokio_stream::Stream<Item = std::io::Result<IO>> + Send + 'static,
+    IO: tokio::io::AsyncRead
+        + tokio::io::AsyncWrite
+        + tonic::transport::server::Connected
+        + Unpin
+        + Send
+        + 'static,
+{
+    let router = router(daemon).await?;
+    let (closing, closed) = watch::channel(false);
+    let mut server = tokio::spawn(router.serve_with_incoming_shutdown(connections, wait(closed)));
+    tokio::select! {
+        ended = &mut server => {
+            return ended.map_err(|error| error.to_string())?.map_err(|error| error.to_string());
+        }
+        () = daemon.stopped() => {}
+    }
+    if let Some(socket) = socket {
+        // New clients start a new daemon, which waits for our lock.
+        let _ = std::fs::remove_file(socket);
+    }
+    let drained = tokio::time::timeout(DRAIN, async {
+        while daemon.is_busy() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    if drained.await.is_err() {
+        tracing::warn!("compiles are still running after {} s and are given up", DRAIN.as_secs());
+    }
+    closing.send_replace(true);
+    daemon.sessions.close_all();
+    daemon.compiler.pool.close();
+    if tokio::time::timeout(CLOSE, server).await.is_err() {
+        tracing::warn!("connections are still open after {} s and are closed", CLOSE.as_secs());
+    }
+    Ok(())
+}
+
+fn wait(mut closed: watch::Receiver<bool>) -> impl Future<Output = ()> {
+    async move {
+        let _ = closed.wait_for(|closed| *closed).await;
+    }
+}
+
+async fn watch_signals(daemon: Arc<Daemon>) {
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
+        tracing::warn!("no signal handlers: SIGTERM ends this daemon at once");
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => daemon.stop("SIGTERM"),
+        _ = interrupt.recv() => daemon.stop("SIGINT"),
+    }
+    // The second one is meant.
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    std::process::exit(130);
+}
+
+/// Ends sessions whose clients are gone, and the daemon when it has idled long enough.
+async fn watch_sessions(daemon: Arc<Daemon>) {
+    let mut interval = tokio::time::interval(Duration::from_millis(500));
+    loop {
+        interval.tick().await;
+        daemon.sessions.reap();
+        let limit = Duration::from_secs(daemon.config.sessions.idle_timeout_seconds);
+        if !limit.is_zero() && !daemon.is_busy() && daemon.sessions.idle_for() >= limit {
+            daemon.stop("idle");
+            return;
+        }
+    }
+}
