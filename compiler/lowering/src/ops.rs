@@ -2,6 +2,7 @@
 
 mod argreduce;
 mod concat;
+mod conv;
 mod elementwise;
 mod linear;
 mod norm;
@@ -17,6 +18,7 @@ use crate::registry::Rule;
 pub(crate) const ALL: &[&[Rule]] = &[
     argreduce::RULES,
     concat::RULES,
+    conv::RULES,
     elementwise::RULES,
     linear::RULES,
     norm::RULES,
