@@ -170,6 +170,16 @@ def test_sizes_seen_before_are_not_compiled_again(daemon: FakeDaemon) -> None:
     assert daemon.compiles == 2
 
 
+def test_new_sizes_inside_of_inference_mode_and_autocast(daemon: FakeDaemon) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4))
+    call = compiled(model, dynamic=True)
+    daemon.unsupported = {"aten.native_layer_norm.default"}
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16), pytest.warns(tpud.FallbackWarning):
+        for size in (3, 5):
+            x = torch.randn(size, 4)
+            torch.testing.assert_close(call(x), model(x), atol=2e-2, rtol=2e-2)
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
 def test_modes_of_autograd(daemon: FakeDaemon, mode) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))

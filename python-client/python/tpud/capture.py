@@ -103,7 +103,15 @@ def specialise(
         return tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
 
     # The Python dispatcher is what AOTAutograd traces with: some ops are taken apart by it, and not by the table.
-    with torch.no_grad(), mode, fx.traceback.preserve_node_meta(), enable_python_dispatcher():
+    # The graph already holds what inference mode and autocast did to it, and this may run inside of them again.
+    with (
+        torch.inference_mode(False),
+        torch._C._DisableAutocast(),
+        torch.no_grad(),
+        mode,
+        fx.traceback.preserve_node_meta(),
+        enable_python_dispatcher(),
+    ):
         traced = make_fx(run, decomposition_table=table or decompositions(), tracing_mode="real")(*tensors)
     _insert_numbers(traced, stand_ins)
     return traced

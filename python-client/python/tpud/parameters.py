@@ -30,7 +30,7 @@ SAMPLED_WORDS = 128
 class Resident:
     """One parameter as it was when it was uploaded."""
 
-    __slots__ = ("__weakref__", "buffer", "connection", "pointer", "sample", "shape", "storage", "storage_id", "strides", "version", "view")
+    __slots__ = ("__weakref__", "buffer", "connection", "dtype", "is_complex", "pointer", "sample", "shape", "storage", "storage_id", "strides", "version", "view")
 
     def __init__(self, tensor: torch.Tensor, connection: _tpud.Connection) -> None:
         storage = tensor.untyped_storage()
@@ -38,7 +38,9 @@ class Resident:
         self.storage = StorageWeakRef(storage)
         self.storage_id = storage._cdata
         self.pointer = tensor.data_ptr()
-        self.shape = (tensor.dtype, tensor.shape)
+        self.shape = tensor.shape
+        self.dtype = tensor.dtype
+        self.is_complex = tensor.is_complex()
         self.strides = tensor.stride()
         self.version = tensor._version
         self.view = _sample_view(tensor)
@@ -48,14 +50,19 @@ class Resident:
     def is_current(self, tensor: torch.Tensor) -> bool:
         """Whether `tensor` still is what was uploaded. The order matters: memory is read only once it is known to be
         the living storage's."""
-        return (
-            tensor.data_ptr() == self.pointer
-            and tensor._version == self.version
-            and tensor.untyped_storage()._cdata == self.storage_id
-            and tensor.stride() == self.strides
-            and (tensor.dtype, tensor.shape) == self.shape
-            and self.view.tobytes() == self.sample
-        )
+        try:
+            return (
+                tensor.data_ptr() == self.pointer
+                and tensor._version == self.version
+                and tensor.untyped_storage()._cdata == self.storage_id
+                and tensor.stride() == self.strides
+                and tensor.shape == self.shape
+                and tensor.dtype is self.dtype
+                and not (self.is_complex and tensor.is_conj())
+                and self.view.tobytes() == self.sample
+            )
+        except RuntimeError:  # an inference tensor: it has no version
+            return False
 
 
 class ParameterStore:

@@ -107,7 +107,7 @@ class Piece:
         for position, slot, nbytes in self.parameter_inputs:
             tensor = slots[slot]
             resident = residents.get(slot)
-            if resident is None or not parameters.is_keepable(tensor) or not resident.is_current(tensor):
+            if resident is None or not resident.is_current(tensor):
                 if not parameters.is_keepable(tensor):
                     tensor = dense(tensor)
                     alive.append(tensor)

@@ -56,7 +56,8 @@ class EagerStep:
             if strides is not None and value.stride() != strides:
                 value = torch.empty_strided(value.shape, strides, dtype=value.dtype).copy_(value)
             args.append(value)
-        with torch.no_grad():
+        # Casts of autocast are in the graph already.
+        with torch.no_grad(), torch._C._DisableAutocast():
             results = self.forward(*args)
         for slot, result in zip(self.outputs, results, strict=True):
             slots[slot] = result
