@@ -48,13 +48,18 @@ impl Builder {
     /// Adds the next input of the module. Inputs come before ops.
     pub fn input(&mut self, ty: TensorType) -> Value {
         let value = self.new_value(ty);
-        self.scopes[0].region.args.push(value);
-        self.aliases.push(None);
+        let args = &mut self.scopes[0].region.args;
+        args.push(value);
+        self.aliases.resize(args.len().max(self.aliases.len()), None);
         value
     }
 
     /// Donates input `input` to output `output`: XLA may write the output where the input was.
     pub fn alias(&mut self, input: usize, output: usize) {
+        // `finish` refuses an input or output that is not there.
+        if input >= self.aliases.len() {
+            self.aliases.resize(input + 1, None);
+        }
         self.aliases[input] = Some(output);
     }
 
@@ -93,6 +98,7 @@ impl Builder {
         if self.scopes.len() != 1 {
             return Err(BuildError::new("func.func", "a region was left open"));
         }
+        self.check_aliases(results)?;
         self.location = None;
         self.push("func.return", results, vec![], vec![], vec![])?;
         let body = self.scopes.pop().map(|s| s.region).unwrap_or_default();
@@ -105,6 +111,23 @@ impl Builder {
         };
         remove_dead_ops(&mut module);
         Ok(module)
+    }
+
+    /// Each alias ties an input to an output of its own, of the same type.
+    fn check_aliases(&self, results: &[Value]) -> Result<()> {
+        let mut taken = vec![false; results.len()];
+        for (input, output) in self.aliases.iter().enumerate().filter_map(|(i, o)| Some((i, (*o)?))) {
+            let arg = self.scopes[0].region.args.get(input);
+            let fits = match (arg, results.get(output)) {
+                (Some(arg), Some(result)) => self.ty(*arg) == self.ty(*result),
+                _ => false,
+            };
+            if !fits || std::mem::replace(&mut taken[output], true) {
+                let message = format!("input {input} cannot be donated to output {output}");
+                return Err(BuildError::new("func.func", message));
+            }
+        }
+        Ok(())
     }
 
     /// Appends an op with one result; an equal op of this region is used again.

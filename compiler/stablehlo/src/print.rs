@@ -126,13 +126,26 @@ impl fmt::Display for AttrText<'_> {
             Attr::I64s(v) => list(f, "array<i64: ", v, ">"),
             Attr::Bools(v) if v.is_empty() => f.write_str("array<i1>"),
             Attr::Bools(v) => list(f, "array<i1: ", v, ">"),
-            Attr::Text(text) => write!(f, "{text:?}"),
+            Attr::Text(text) => quoted(f, text),
             Attr::Symbol(name) => write!(f, "@{name}"),
             Attr::Dense(literal) => literal.fmt(f),
             Attr::Verbatim(text) => f.write_str(text),
             Attr::Array(items) => list(f, "[", &items.iter().map(AttrText).collect::<Vec<_>>(), "]"),
         }
     }
+}
+
+/// A string literal: MLIR knows `\\"`, `\\\\` and two hex digits.
+fn quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    f.write_char('"')?;
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => write!(f, "\\{}", char::from(byte))?,
+            b' '..=b'~' => f.write_char(char::from(byte))?,
+            _ => write!(f, "\\{byte:02X}")?,
+        }
+    }
+    f.write_char('"')
 }
 
 impl fmt::Display for Attr {

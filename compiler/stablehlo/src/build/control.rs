@@ -34,7 +34,10 @@ impl Builder {
         let types: Vec<TensorType> = inputs.iter().map(|v| self.ty(*v).clone()).collect();
         let scalars: Vec<TensorType> =
             types.iter().flat_map(|ty| vec![TensorType::scalar(ty.element); 2]).collect();
-        let (region, _) = self.region(&scalars, |b, args| Ok(vec![less(b, args)?]))?;
+        let (region, results) = self.region(&scalars, |b, args| Ok(vec![less(b, args)?]))?;
+        if results != [TensorType::scalar(ElementType::Bool)] {
+            return Err(BuildError::new(op, format!("the comparison returns {}", results[0])));
+        }
         let attrs = vec![("dimension", Attr::I64(dim as i64)), ("is_stable", Attr::Bool(stable))];
         self.push(op, inputs, attrs, vec![region], types)
     }
@@ -91,5 +94,52 @@ impl Builder {
             return Err(BuildError::new("stablehlo.if", message));
         }
         self.push("stablehlo.if", &[pred], vec![], vec![then, otherwise], types)
+    }
+
+    /// `stablehlo.case`: the branch with the number `index`, a 0-d i32; the last one when there is none. Branches
+    /// may use values from outside and return the same types.
+    pub fn case<F>(&mut self, index: Value, branches: Vec<F>) -> Result<Vec<Value>>
+    where
+        F: FnOnce(&mut Self) -> Result<Vec<Value>>,
+    {
+        let op = "stablehlo.case";
+        if *self.ty(index) != TensorType::scalar(ElementType::I32) || branches.is_empty() {
+            let message = format!("index {} of {} branches", self.ty(index), branches.len());
+            return Err(BuildError::new(op, message));
+        }
+        let mut regions = Vec::with_capacity(branches.len());
+        let mut types: Option<Vec<TensorType>> = None;
+        for branch in branches {
+            let (region, found) = self.region(&[], |b, _| branch(b))?;
+            regions.push(region);
+            let expected = types.get_or_insert_with(|| found.clone());
+            if *expected != found {
+                return Err(BuildError::new(op, format!("branches return {expected:?} and {found:?}")));
+            }
+        }
+        self.push(op, &[index], vec![], regions, types.unwrap_or_default())
+    }
+
+    /// `stablehlo.optimization_barrier`: the same values, which XLA computes together and does not look through.
+    pub fn optimization_barrier(&mut self, values: &[Value]) -> Result<Vec<Value>> {
+        let types = values.iter().map(|v| self.ty(*v).clone()).collect();
+        self.push("stablehlo.optimization_barrier", values, vec![], vec![], types)
+    }
+
+    /// `chlo.top_k`: the `k` largest elements of the last dimension in descending order and their indices (i32). NaN
+    /// is the largest; of equal elements the first comes first.
+    pub fn top_k(&mut self, x: Value, k: i64) -> Result<(Value, Value)> {
+        let op = "chlo.top_k";
+        let mut ty = self.ty(x).clone();
+        match ty.dims.last_mut() {
+            Some(last) if 0 <= k && k <= *last => *last = k,
+            _ => return Err(BuildError::new(op, format!("{k} elements of {ty}"))),
+        }
+        if ty.element.is_complex() || ty.element == ElementType::Bool {
+            return Err(BuildError::new(op, format!("not defined for {}", ty.element)));
+        }
+        let indices = ty.with_element(ElementType::I32);
+        let out = self.push(op, &[x], vec![("k", Attr::I64(k))], vec![], vec![ty, indices])?;
+        Ok((out[0], out[1]))
     }
 }

@@ -50,7 +50,9 @@ impl Binary {
             Self::ShiftLeft | Self::ShiftRightArithmetic | Self::ShiftRightLogical => element.is_integer(),
             Self::Add | Self::Mul | Self::Max | Self::Min => true,
             Self::Atan2 => element.is_float() || element.is_complex(),
-            Self::Sub | Self::Div | Self::Rem | Self::Pow => element != ElementType::Bool,
+            Self::Sub | Self::Div | Self::Pow => element != ElementType::Bool,
+            // XLA crashes on a complex remainder.
+            Self::Rem => element != ElementType::Bool && !element.is_complex(),
         }
     }
 }
@@ -144,7 +146,10 @@ impl Unary {
             Self::Sign => !element.is_unsigned_integer() && element != ElementType::Bool,
             Self::Not => element == ElementType::Bool || element.is_integer(),
             Self::CountLeadingZeros | Self::PopulationCount => element.is_integer(),
-            Self::Ceil | Self::Floor | Self::RoundAway | Self::RoundEven => element.is_float(),
+            Self::Ceil | Self::Floor | Self::RoundAway | Self::RoundEven | Self::Cbrt => element.is_float(),
+            Self::Digamma | Self::Erf | Self::ErfInv | Self::Lgamma => element.is_float(),
+            // XLA does not expand these for f8.
+            Self::BesselI1e | Self::Erfc => element.is_float() && element.byte_width() > 1,
             _ => element.is_float() || element.is_complex(),
         }
     }
@@ -207,6 +212,9 @@ impl Builder {
     /// `stablehlo.compare`: bool result. Floats compare as IEEE does (NaN differs from everything).
     pub fn compare(&mut self, direction: Direction, lhs: Value, rhs: Value) -> Result<Value> {
         let ty = self.same_type("stablehlo.compare", &[lhs, rhs])?;
+        if ty.element.is_complex() && !matches!(direction, Direction::Eq | Direction::Ne) {
+            return Err(BuildError::new("stablehlo.compare", format!("{} has no order", ty.element)));
+        }
         let kind = match ty.element {
             e if e.is_float() || e.is_complex() => "FLOAT",
             e if e.is_signed_integer() => "SIGNED",
@@ -232,6 +240,22 @@ impl Builder {
         self.op("stablehlo.select", &[pred, on_true, on_false], vec![], ty)
     }
 
+    /// `stablehlo.clamp`: `x` limited to `[low, high]`, each of `x`'s type or 0-d. NaN stays NaN.
+    pub fn clamp(&mut self, low: Value, x: Value, high: Value) -> Result<Value> {
+        let op = "stablehlo.clamp";
+        let ty = self.ty(x).clone();
+        for limit in [low, high] {
+            let limit = self.ty(limit);
+            if limit.element != ty.element || (limit.rank() != 0 && *limit != ty) {
+                return Err(BuildError::new(op, format!("limit {limit} for {ty}")));
+            }
+        }
+        if ty.element.is_complex() {
+            return Err(BuildError::new(op, format!("{} has no order", ty.element)));
+        }
+        self.op(op, &[low, x, high], vec![], ty)
+    }
+
     /// `stablehlo.convert`. Float to integer truncates, saturates and maps NaN to 0; to bool it is `x != 0`.
     pub fn convert(&mut self, x: Value, element: ElementType) -> Result<Value> {
         if self.element(x) == element {
@@ -247,8 +271,10 @@ impl Builder {
         if from == element {
             return Ok(x);
         }
-        if from.byte_width() != element.byte_width() {
-            let message = format!("{from} and {element} have different widths");
+        // A bool is one bit to StableHLO, and a complex number no bit pattern.
+        let legal = |e: ElementType| e != ElementType::Bool && !e.is_complex();
+        if !legal(from) || !legal(element) || from.byte_width() != element.byte_width() {
+            let message = format!("{from} cannot be taken as {element}");
             return Err(BuildError::new("stablehlo.bitcast_convert", message));
         }
         let ty = self.ty(x).with_element(element);

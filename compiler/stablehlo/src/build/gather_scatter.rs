@@ -2,6 +2,8 @@
 
 use crate::{Attr, BuildError, Builder, Result, TensorType, Value};
 
+use super::check_distinct;
+
 /// Dimension numbers of [`Builder::gather`].
 #[derive(Debug, Clone, Default)]
 pub struct GatherDims {
@@ -41,6 +43,22 @@ fn batch_dims(indices: &TensorType, index_vector_dim: i64) -> Vec<i64> {
     (0..indices.rank()).filter(|d| *d as i64 != index_vector_dim).map(|d| indices.dims[d]).collect()
 }
 
+/// Checks that each component of an index moves along its own dimension of the operand.
+fn check_index_map(
+    op: &'static str,
+    indices: &TensorType,
+    index_vector_dim: i64,
+    map: &[i64],
+    rank: usize,
+) -> Result<()> {
+    check_distinct(op, map, rank)?;
+    let components = indices.dims.get(index_vector_dim as usize).copied().unwrap_or(1);
+    if components == map.len() as i64 {
+        return Ok(());
+    }
+    Err(BuildError::new(op, format!("{indices} holds {components} components, mapped to {map:?}")))
+}
+
 impl Builder {
     /// `stablehlo.gather`: a window of `slice_sizes` for each index.
     pub fn gather(
@@ -58,6 +76,19 @@ impl Builder {
             && (0..=idx.rank() as i64).contains(&dims.index_vector_dim);
         if !fits {
             return Err(BuildError::new(op, format!("{ty} by {idx}, window {slice_sizes:?}, {dims:?}")));
+        }
+        check_distinct(
+            op,
+            &[&dims.collapsed_slice_dims[..], &dims.operand_batching_dims].concat(),
+            ty.rank(),
+        )?;
+        check_distinct(op, &dims.start_indices_batching_dims, idx.rank())?;
+        check_index_map(op, &idx, dims.index_vector_dim, &dims.start_index_map, ty.rank())?;
+        let dropped = dims.collapsed_slice_dims.iter().chain(&dims.operand_batching_dims);
+        if let Some(d) = dropped.into_iter().find(|d| slice_sizes[**d as usize] > 1) {
+            let message =
+                format!("dimension {d} disappears, but its window {slice_sizes:?} is larger than 1");
+            return Err(BuildError::new(op, message));
         }
         let mut batch = batch_dims(&idx, dims.index_vector_dim).into_iter();
         let mut window = (0..ty.rank() as i64)
@@ -110,9 +141,16 @@ impl Builder {
         if !fits {
             return Err(BuildError::new(op, format!("{ty} by {idx} with {up}, {dims:?}")));
         }
+        let inserted = [&dims.inserted_window_dims[..], &dims.input_batching_dims].concat();
+        check_distinct(op, &inserted, ty.rank())?;
+        check_distinct(op, &dims.update_window_dims, up.rank())?;
+        check_index_map(op, &idx, dims.index_vector_dim, &dims.scatter_dims_to_operand_dims, ty.rank())?;
         let scalar = TensorType::scalar(ty.element);
-        let (region, _) =
-            self.region(&[scalar.clone(), scalar], |b, args| Ok(vec![body(b, args[0], args[1])?]))?;
+        let (region, results) =
+            self.region(&[scalar.clone(), scalar.clone()], |b, args| Ok(vec![body(b, args[0], args[1])?]))?;
+        if results != [scalar] {
+            return Err(BuildError::new(op, format!("the body returns {}", results[0])));
+        }
         let numbers = format!(
             "#stablehlo.scatter<update_window_dims = {:?}, inserted_window_dims = {:?}, input_batching_dims = {:?}, \
              scatter_indices_batching_dims = {:?}, scatter_dims_to_operand_dims = {:?}, index_vector_dim = {}>",

@@ -2,6 +2,8 @@
 
 use crate::{Attr, BuildError, Builder, ElementType, Result, Value};
 
+use super::{Slide, check_distinct, padding_attr};
+
 /// Dimension numbers of [`Builder::dot_general`].
 #[derive(Debug, Clone, Default)]
 pub struct DotDims {
@@ -35,9 +37,12 @@ pub struct ConvolutionDims {
 }
 
 /// XLA's name for "as exact as the operands": on a TPU, f32 operands otherwise become bf16.
-fn precision_config(precision: &str) -> (&'static str, Attr) {
+fn precision_config(op: &'static str, precision: &str) -> Result<(&'static str, Attr)> {
+    if !["DEFAULT", "HIGH", "HIGHEST"].contains(&precision) {
+        return Err(BuildError::new(op, format!("{precision} is not DEFAULT, HIGH or HIGHEST")));
+    }
     let one = Attr::Verbatim(format!("#stablehlo<precision {precision}>"));
-    ("precision_config", Attr::Array(vec![one.clone(), one]))
+    Ok(("precision_config", Attr::Array(vec![one.clone(), one])))
 }
 
 impl Builder {
@@ -68,6 +73,8 @@ impl Builder {
         if !fits {
             return Err(BuildError::new(op, format!("{l} and {r} cannot be contracted by {dims:?}")));
         }
+        check_distinct(op, &[&dims.lhs_batch[..], &dims.lhs_contract].concat(), l.rank())?;
+        check_distinct(op, &[&dims.rhs_batch[..], &dims.rhs_contract].concat(), r.rank())?;
         let free = |all: &[i64], batch: &[i64], contract: &[i64]| -> Vec<i64> {
             (0..all.len())
                 .filter(|d| !batch.contains(&(*d as i64)) && !contract.contains(&(*d as i64)))
@@ -82,7 +89,8 @@ impl Builder {
              lhs_contracting_dimensions = {:?}, rhs_contracting_dimensions = {:?}>",
             dims.lhs_batch, dims.rhs_batch, dims.lhs_contract, dims.rhs_contract
         );
-        let attrs = vec![("dot_dimension_numbers", Attr::Verbatim(numbers)), precision_config(precision)];
+        let attrs =
+            vec![("dot_dimension_numbers", Attr::Verbatim(numbers)), precision_config(op, precision)?];
         self.op(op, &[lhs, rhs], attrs, crate::TensorType::new(result, out))
     }
 
@@ -104,35 +112,43 @@ impl Builder {
             && x.element == k.element
             && dims.feature_groups >= 1
             && dims.batch_groups >= 1
-            && x.dims[1] == k.dims[1] * dims.feature_groups
+            && k.dims[1].checked_mul(dims.feature_groups) == Some(x.dims[1])
             && k.dims[0] % dims.feature_groups == 0
+            && (dims.feature_groups == 1 || dims.batch_groups == 1)
+            && k.dims[0] % dims.batch_groups == 0
             && x.dims[0] % dims.batch_groups == 0;
         if !fits {
             return Err(BuildError::new(op, format!("{x} and kernel {k} do not fit {dims:?}")));
         }
+        let positions = |s: usize| {
+            Slide {
+                size: x.dims[s + 2],
+                base_dilation: dims.lhs_dilation[s],
+                padding: dims.padding[s],
+                window: k.dims[s + 2],
+                dilation: dims.rhs_dilation[s],
+                stride: dims.strides[s],
+            }
+            .positions()
+        };
+        let Some(space_out) = (0..spatial).map(positions).collect::<Option<Vec<i64>>>() else {
+            return Err(BuildError::new(op, format!("{x} and kernel {k}: no legal window in {dims:?}")));
+        };
         let mut out = vec![x.dims[0] / dims.batch_groups, k.dims[0]];
-        for s in 0..spatial {
-            let dilated = |n: i64, by: i64| if n == 0 { 0 } else { (n - 1) * by + 1 };
-            let size = dilated(x.dims[s + 2], dims.lhs_dilation[s]) + dims.padding[s].0 + dims.padding[s].1;
-            let window = dilated(k.dims[s + 2], dims.rhs_dilation[s]);
-            out.push(if size < window { 0 } else { (size - window) / dims.strides[s] + 1 });
-        }
+        out.extend(space_out);
         let names: Vec<String> = (0..spatial).map(|s| s.to_string()).collect();
         let space = if spatial > 0 { format!(", {}", names.join(", ")) } else { String::new() };
         let layout = format!("#stablehlo.conv<[b, f{space}]x[o, i{space}]->[b, f{space}]>");
-        let padding: Vec<i64> = dims.padding.iter().flat_map(|(l, h)| [*l, *h]).collect();
-        let bytes = padding.iter().flat_map(|p| p.to_le_bytes()).collect();
-        let padding_ty = crate::TensorType::new(ElementType::I64, vec![spatial as i64, 2]);
         let attrs = vec![
             ("window_strides", Attr::I64s(dims.strides.clone())),
-            ("padding", Attr::Dense(crate::Literal::dense(padding_ty, bytes)?)),
+            ("padding", padding_attr(&dims.padding)?),
             ("lhs_dilation", Attr::I64s(dims.lhs_dilation.clone())),
             ("rhs_dilation", Attr::I64s(dims.rhs_dilation.clone())),
             ("window_reversal", Attr::Bools(vec![dims.reverse_kernel; spatial])),
             ("dimension_numbers", Attr::Verbatim(layout)),
             ("feature_group_count", Attr::I64(dims.feature_groups)),
             ("batch_group_count", Attr::I64(dims.batch_groups)),
-            precision_config(precision),
+            precision_config(op, precision)?,
         ];
         self.op(op, &[input, kernel], attrs, x.with_dims(out))
     }

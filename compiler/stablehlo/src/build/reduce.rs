@@ -2,7 +2,7 @@
 
 use crate::{Attr, BuildError, Builder, ElementType, Result, Scalar, TensorType, Value};
 
-use super::check_dim;
+use super::check_distinct;
 
 /// An associative op with a neutral element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,29 @@ impl Monoid {
 }
 
 impl Builder {
+    /// Inputs of one shape, each with a 0-d initial value of its element type.
+    pub(super) fn check_accumulators(
+        &self,
+        op: &'static str,
+        inputs: &[Value],
+        inits: &[Value],
+    ) -> Result<()> {
+        let fits = !inputs.is_empty()
+            && inputs.len() == inits.len()
+            && inputs.iter().all(|v| self.dims(*v) == self.dims(inputs[0]))
+            && inputs
+                .iter()
+                .zip(inits)
+                .all(|(input, init)| *self.ty(*init) == TensorType::scalar(self.element(*input)));
+        if fits {
+            return Ok(());
+        }
+        let text =
+            |values: &[Value]| values.iter().map(|v| self.ty(*v).to_string()).collect::<Vec<_>>().join(", ");
+        let message = format!("inputs ({}) with initial values ({})", text(inputs), text(inits));
+        Err(BuildError::new(op, message))
+    }
+
     /// `stablehlo.reduce` of several tensors of one shape at once. `body` gets the accumulators and then the
     /// elements, all 0-d, and returns the new accumulators.
     pub fn reduce(
@@ -75,19 +98,9 @@ impl Builder {
         body: impl FnOnce(&mut Self, &[Value]) -> Result<Vec<Value>>,
     ) -> Result<Vec<Value>> {
         let op = "stablehlo.reduce";
-        if inputs.is_empty() || inputs.len() != inits.len() {
-            return Err(BuildError::new(
-                op,
-                format!("{} inputs and {} initial values", inputs.len(), inits.len()),
-            ));
-        }
+        self.check_accumulators(op, inputs, inits)?;
         let shape = self.dims(inputs[0]).to_vec();
-        for d in dims {
-            check_dim(op, *d, shape.len())?;
-        }
-        if let Some(other) = inputs.iter().find(|v| self.dims(**v) != shape) {
-            return Err(BuildError::new(op, format!("inputs differ: {shape:?} and {}", self.ty(*other))));
-        }
+        check_distinct(op, dims, shape.len())?;
         let scalars: Vec<TensorType> =
             inits.iter().chain(inputs).map(|v| TensorType::scalar(self.element(*v))).collect();
         let (region, results) = self.region(&scalars, body)?;

@@ -2,7 +2,7 @@
 
 use crate::{Attr, BuildError, Builder, Result, Value};
 
-use super::check_dim;
+use super::{check_dim, check_distinct};
 
 impl Builder {
     /// `stablehlo.reshape`; nothing when the shape is the same.
@@ -49,8 +49,9 @@ impl Builder {
         if dims_map.len() != ty.rank() {
             return Err(BuildError::new(op, format!("{} mapped dimensions for {ty}", dims_map.len())));
         }
+        check_distinct(op, dims_map, dims.len())?;
         for (i, &d) in dims_map.iter().enumerate() {
-            let d = check_dim(op, d, dims.len())?;
+            let d = d as usize;
             if ty.dims[i] != dims[d] && ty.dims[i] != 1 {
                 return Err(BuildError::new(
                     op,
@@ -85,14 +86,16 @@ impl Builder {
             return Err(BuildError::new("stablehlo.slice", message));
         }
         let dims: Vec<i64> =
-            (0..rank).map(|d| (limits[d] - starts[d] + strides[d] - 1) / strides[d]).collect();
+            (0..rank).map(|d| ((limits[d] - starts[d]) as u64).div_ceil(strides[d] as u64) as i64).collect();
         if dims == ty.dims {
             return Ok(x);
         }
+        // A stride beyond the range takes one element; XLA overflows on the largest ones.
+        let strides = (0..rank).map(|d| strides[d].min((limits[d] - starts[d]).max(1))).collect();
         let attrs = vec![
             ("start_indices", Attr::I64s(starts.to_vec())),
             ("limit_indices", Attr::I64s(limits.to_vec())),
-            ("strides", Attr::I64s(strides.to_vec())),
+            ("strides", Attr::I64s(strides)),
         ];
         self.op("stablehlo.slice", &[x], attrs, ty.with_dims(dims))
     }
@@ -110,10 +113,8 @@ impl Builder {
     /// `stablehlo.dynamic_slice`: a window of `sizes` at 0-d integer `starts`, clamped into the operand.
     pub fn dynamic_slice(&mut self, x: Value, starts: &[Value], sizes: &[i64]) -> Result<Value> {
         let ty = self.ty(x).clone();
-        if starts.len() != ty.rank()
-            || sizes.len() != ty.rank()
-            || sizes.iter().zip(&ty.dims).any(|(s, d)| s > d)
-        {
+        self.check_starts("stablehlo.dynamic_slice", starts, ty.rank())?;
+        if sizes.len() != ty.rank() || sizes.iter().zip(&ty.dims).any(|(s, d)| *s < 0 || s > d) {
             return Err(BuildError::new(
                 "stablehlo.dynamic_slice",
                 format!("sizes {sizes:?} do not fit {ty}"),
@@ -129,7 +130,6 @@ impl Builder {
         let (ty, up) = (self.ty(x).clone(), self.ty(update));
         let fits = up.element == ty.element
             && up.rank() == ty.rank()
-            && starts.len() == ty.rank()
             && up.dims.iter().zip(&ty.dims).all(|(u, d)| u <= d);
         if !fits {
             return Err(BuildError::new(
@@ -137,8 +137,23 @@ impl Builder {
                 format!("{up} does not fit into {ty}"),
             ));
         }
+        self.check_starts("stablehlo.dynamic_update_slice", starts, ty.rank())?;
         let operands: Vec<Value> = [x, update].into_iter().chain(starts.iter().copied()).collect();
         self.op("stablehlo.dynamic_update_slice", &operands, vec![], ty)
+    }
+
+    /// Start indices: one 0-d integer for each of `rank` dimensions, all of one type.
+    fn check_starts(&self, op: &'static str, starts: &[Value], rank: usize) -> Result<()> {
+        let fits = starts.len() == rank
+            && starts.iter().all(|v| {
+                let ty = self.ty(*v);
+                ty.rank() == 0 && ty.element.is_integer() && ty.element == self.element(starts[0])
+            });
+        if fits {
+            return Ok(());
+        }
+        let types: Vec<String> = starts.iter().map(|v| self.ty(*v).to_string()).collect();
+        Err(BuildError::new(op, format!("start indices ({}) for {rank} dimensions", types.join(", "))))
     }
 
     /// `stablehlo.concatenate` along `dim`.
@@ -161,7 +176,7 @@ impl Builder {
                     format!("{other} does not continue {ty} along dimension {dim}"),
                 ));
             }
-            ty.dims[dim] += other.dims[dim];
+            ty.dims[dim] = ty.dims[dim].saturating_add(other.dims[dim]);
         }
         self.op(op, parts, vec![("dimension", Attr::I64(dim as i64))], ty)
     }
@@ -188,9 +203,14 @@ impl Builder {
         if v.rank() != 0 || v.element != ty.element {
             return Err(BuildError::new(op, format!("padding value {v} for {ty}")));
         }
-        let dims: Vec<i64> = (0..rank)
-            .map(|d| ty.dims[d] + low[d] + high[d] + interior[d] * (ty.dims[d] - 1).max(0))
-            .collect();
+        let padded = |d: usize| {
+            let inner = i128::from(interior[d]) * i128::from((ty.dims[d] - 1).max(0));
+            let size = i128::from(ty.dims[d]) + i128::from(low[d]) + i128::from(high[d]) + inner;
+            i64::try_from(size).ok()
+        };
+        let Some(dims) = (0..rank).map(padded).collect::<Option<Vec<i64>>>() else {
+            return Err(BuildError::new(op, format!("{ty} by {low:?} and {high:?} is too large")));
+        };
         if low.iter().chain(high).chain(interior).all(|p| *p == 0) {
             return Ok(x);
         }
@@ -205,9 +225,7 @@ impl Builder {
     /// `stablehlo.reverse` along `dims`.
     pub fn reverse(&mut self, x: Value, dims: &[i64]) -> Result<Value> {
         let ty = self.ty(x).clone();
-        for &d in dims {
-            check_dim("stablehlo.reverse", d, ty.rank())?;
-        }
+        check_distinct("stablehlo.reverse", dims, ty.rank())?;
         if dims.is_empty() {
             return Ok(x);
         }

@@ -1,6 +1,8 @@
 //! Reductions over sliding windows.
 
-use crate::{Attr, BuildError, Builder, ElementType, Literal, Monoid, Result, TensorType, Value};
+use crate::{Attr, BuildError, Builder, Direction, Monoid, Result, TensorType, Value};
+
+use super::{Slide, padding_attr};
 
 /// A sliding window over every dimension of the operand (size 1 and stride 1 where it does not slide).
 #[derive(Debug, Clone)]
@@ -29,21 +31,29 @@ impl Window {
         }
     }
 
-    fn output_dims(&self, dims: &[i64]) -> Vec<i64> {
-        let dilated = |n: i64, by: i64| if n == 0 { 0 } else { (n - 1) * by + 1 };
-        (0..dims.len())
-            .map(|d| {
-                let size = dilated(dims[d], self.base_dilations[d]) + self.padding[d].0 + self.padding[d].1;
-                let window = dilated(self.sizes[d], self.dilations[d]);
-                if size < window { 0 } else { (size - window) / self.strides[d] + 1 }
-            })
-            .collect()
-    }
-
-    fn padding_attr(&self) -> Result<Attr> {
-        let bytes = self.padding.iter().flat_map(|(l, h)| [*l, *h]).flat_map(i64::to_le_bytes).collect();
-        let ty = TensorType::new(ElementType::I64, vec![self.padding.len() as i64, 2]);
-        Ok(Attr::Dense(Literal::dense(ty, bytes)?))
+    /// The result's sizes.
+    fn output_dims(&self, op: &'static str, dims: &[i64]) -> Result<Vec<i64>> {
+        let rank = dims.len();
+        let lengths = [
+            self.sizes.len(),
+            self.strides.len(),
+            self.padding.len(),
+            self.dilations.len(),
+            self.base_dilations.len(),
+        ];
+        let positions = |d: usize| {
+            Slide {
+                size: dims[d],
+                base_dilation: self.base_dilations[d],
+                padding: self.padding[d],
+                window: self.sizes[d],
+                dilation: self.dilations[d],
+                stride: self.strides[d],
+            }
+            .positions()
+        };
+        let out = if lengths == [rank; 5] { (0..rank).map(positions).collect() } else { None };
+        out.ok_or_else(|| BuildError::new(op, format!("{self:?} does not fit {dims:?}")))
     }
 }
 
@@ -58,24 +68,14 @@ impl Builder {
     ) -> Result<Vec<Value>> {
         let op = "stablehlo.reduce_window";
         let shape = inputs.first().map(|v| self.dims(*v).to_vec()).unwrap_or_default();
-        let rank = shape.len();
-        let lengths = [
-            window.sizes.len(),
-            window.strides.len(),
-            window.padding.len(),
-            window.dilations.len(),
-            window.base_dilations.len(),
-        ];
-        if inputs.is_empty() || inputs.len() != inits.len() || lengths != [rank; 5] {
-            return Err(BuildError::new(op, format!("{window:?} does not fit {shape:?}")));
-        }
+        self.check_accumulators(op, inputs, inits)?;
+        let out = window.output_dims(op, &shape)?;
         let scalars: Vec<TensorType> =
             inits.iter().chain(inputs).map(|v| TensorType::scalar(self.element(*v))).collect();
         let (region, results) = self.region(&scalars, body)?;
         if results[..] != scalars[..inits.len()] {
             return Err(BuildError::new(op, format!("the body returns {results:?}")));
         }
-        let out = window.output_dims(&shape);
         let types = results.iter().map(|ty| ty.with_dims(out.clone())).collect();
         let operands: Vec<Value> = inputs.iter().chain(inits).copied().collect();
         let attrs = vec![
@@ -83,7 +83,7 @@ impl Builder {
             ("window_strides", Attr::I64s(window.strides.clone())),
             ("base_dilations", Attr::I64s(window.base_dilations.clone())),
             ("window_dilations", Attr::I64s(window.dilations.clone())),
-            ("padding", window.padding_attr()?),
+            ("padding", padding_attr(&window.padding)?),
         ];
         self.push(op, &operands, attrs, vec![region], types)
     }
@@ -95,5 +95,36 @@ impl Builder {
         let out =
             self.reduce_window(&[x], &[init], window, |b, a| Ok(vec![monoid.combine(b, a[0], a[1])?]))?;
         Ok(out[0])
+    }
+
+    /// `stablehlo.select_and_scatter`: each element of `source` is added at the place of its window's largest (or
+    /// smallest) element of `x`, and `init` is what nothing is added to. The backward pass of max pooling. Windows
+    /// have no dilations.
+    pub fn select_and_scatter(
+        &mut self,
+        x: Value,
+        source: Value,
+        init: Value,
+        window: &Window,
+        select: Direction,
+    ) -> Result<Value> {
+        let op = "stablehlo.select_and_scatter";
+        let (ty, from) = (self.ty(x).clone(), self.ty(source).clone());
+        let out = window.output_dims(op, &ty.dims)?;
+        let dilated = window.dilations.iter().chain(&window.base_dilations).any(|d| *d != 1);
+        let scalar = TensorType::scalar(ty.element);
+        if dilated || from != ty.with_dims(out) || *self.ty(init) != scalar {
+            let message = format!("{ty}, source {from}, initial value {}, {window:?}", self.ty(init));
+            return Err(BuildError::new(op, message));
+        }
+        let args = [scalar.clone(), scalar];
+        let (selected, _) = self.region(&args, |b, a| Ok(vec![b.compare(select, a[0], a[1])?]))?;
+        let (scattered, _) = self.region(&args, |b, a| Ok(vec![b.add(a[0], a[1])?]))?;
+        let attrs = vec![
+            ("window_dimensions", Attr::I64s(window.sizes.clone())),
+            ("window_strides", Attr::I64s(window.strides.clone())),
+            ("padding", padding_attr(&window.padding)?),
+        ];
+        Ok(self.push(op, &[x, source, init], attrs, vec![selected, scattered], vec![ty])?[0])
     }
 }
