@@ -9,6 +9,7 @@ mod args;
 mod context;
 mod driver;
 mod error;
+mod indices;
 mod ops;
 mod registry;
 mod types;

@@ -7,6 +7,10 @@ mod elementwise;
 mod linear;
 mod norm;
 mod reduce;
+mod index;
+mod index_dim;
+mod scan;
+mod scatter;
 mod slice;
 mod softmax;
 mod view;
@@ -25,5 +29,13 @@ pub(crate) const ALL: &[&[Rule]] = &[
     reduce::RULES,
     slice::RULES,
     softmax::RULES,
+pub(crate) const ALL: &[&[Rule]] = &[
+    concat::RULES,
+    elementwise::RULES,
+    index::RULES,
+    index_dim::RULES,
+    scan::RULES,
+    scatter::RULES,
+    slice::RULES,
     view::RULES,
 ];
