@@ -4,11 +4,11 @@ mod argreduce;
 mod concat;
 mod conv;
 mod elementwise;
+mod index;
+mod index_dim;
 mod linear;
 mod norm;
 mod reduce;
-mod index;
-mod index_dim;
 mod scan;
 mod scatter;
 mod slice;
@@ -24,18 +24,14 @@ pub(crate) const ALL: &[&[Rule]] = &[
     concat::RULES,
     conv::RULES,
     elementwise::RULES,
+    index::RULES,
+    index_dim::RULES,
     linear::RULES,
     norm::RULES,
     reduce::RULES,
-    slice::RULES,
-    softmax::RULES,
-pub(crate) const ALL: &[&[Rule]] = &[
-    concat::RULES,
-    elementwise::RULES,
-    index::RULES,
-    index_dim::RULES,
     scan::RULES,
     scatter::RULES,
     slice::RULES,
+    softmax::RULES,
     view::RULES,
 ];
