@@ -1,0 +1,143 @@
+"""Our decompositions against eager PyTorch, and the rules of the table."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tpud.decompositions import KEEP, TORCH, _overloads, decompositions
+from tpud.testing import trace_op
+
+aten = torch.ops.aten
+
+
+def check(fn, *args, without: str = ""):
+    """Traces, runs the graph, and compares; `without` must be gone from the graph."""
+    expected = fn(*[each.clone() if isinstance(each, torch.Tensor) else each for each in args])
+    gm = trace_op(fn, args)
+    ops = {str(node.target) for node in gm.graph.nodes if node.op == "call_function"}
+    assert not without or not any(without in op for op in ops), ops
+    got = gm(*[each for each in args if isinstance(each, torch.Tensor)])
+    expected = expected if isinstance(expected, (list, tuple)) else [expected]
+    torch.testing.assert_close(list(got), list(expected), equal_nan=True)
+    return ops
+
+
+def flash(q, k, v, mask=None, causal=False, scale=None):
+    return aten._scaled_dot_product_flash_attention_for_cpu.default(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
+
+
+@pytest.mark.parametrize("masked", ["none", "float", "causal"])
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_the_fused_attention_kernel(masked, scale) -> None:
+    q, k, v = (torch.randn(2, 4, length, 16) for length in (8, 10, 10))
+    mask = torch.randn(2, 1, 8, 10) if masked == "float" else None
+    check(lambda q, k, v, *m: flash(q, k, v, *m, causal=masked == "causal", scale=scale), q, k, v, *([] if mask is None else [mask]), without="flash")
+
+
+def test_attention_rows_that_are_masked_whole_are_zero() -> None:
+    q = torch.randn(1, 2, 3, 8)
+    mask = torch.zeros(1, 1, 3, 3)
+    mask[..., 1, :] = -math.inf
+    (output, _) = trace_op(lambda q, m: flash(q, q, q, m), (q, mask))(q, mask)
+    assert not output[:, :, 1].any()
+    assert not output.isnan().any()
+
+
+def test_attention_in_bf16_accumulates_in_f32() -> None:
+    q, k, v = (torch.randn(1, 2, 32, 16, dtype=torch.bfloat16) for _ in range(3))
+    got = trace_op(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), (q, k, v))(q, k, v)[0]
+    exact = F.scaled_dot_product_attention(q.double(), k.double(), v.double())
+    torch.testing.assert_close(got.double(), exact, atol=1e-2, rtol=1e-2)
+
+
+@pytest.mark.parametrize("bounds", [(0, 0), (-0.5, 0.7), (2, 2)])
+def test_histc(bounds) -> None:
+    check(lambda x: torch.histc(x, bins=10, min=bounds[0], max=bounds[1]), torch.randn(50), without="histc")
+    check(lambda x: torch.histc(x.float(), bins=7, min=0, max=6), torch.randint(0, 8, (40,)))
+
+
+def test_histc_of_equal_values() -> None:
+    check(lambda x: torch.histc(x, bins=4), torch.full((5,), 2.5))
+
+
+def test_masked_scatter() -> None:
+    x, source = torch.randn(6, 5), torch.randn(40)
+    check(lambda x, m, s: x.masked_scatter(m, s), x, torch.rand(6, 5) > 0.5, source, without="masked_scatter")
+    check(lambda x, m, s: x.masked_scatter(m, s), x, torch.rand(6, 1) > 0.5, source)
+    check(lambda x, m, s: x.masked_scatter(m, s), x, torch.zeros(6, 5, dtype=torch.bool), source[:0])
+
+
+@pytest.mark.parametrize("ends", [[2, 2, 5], [0, 0, 6], [6, 6, 6], [0, 0, 0]])
+def test_grouped_matmul_of_transformers(ends) -> None:
+    pytest.importorskip("transformers.integrations.moe")
+    offsets = torch.tensor(ends, dtype=torch.int32)
+    rows, weight = torch.randn(6, 5), torch.randn(3, 5, 7)
+    rows[5] = math.nan if ends[-1] < 6 else 1.0
+    check(torch.ops.transformers.grouped_mm_fallback, rows, weight, offsets, without="grouped")
+    grad = torch.randn(6, 7)
+    check(torch.ops.transformers.grouped_mm_fallback_backward, rows, weight, offsets, grad, without="grouped")
+
+
+def test_grouped_matmul_of_torch() -> None:
+    offsets = torch.tensor([2, 2, 16], dtype=torch.int32)
+    left, right = torch.randn(16, 16).bfloat16(), torch.randn(3, 16, 16).bfloat16()
+    check(lambda a, b, o: F.grouped_mm(a, b, offs=o), left, right, offsets, without="grouped")
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "offset"), [((2, 3), (1, 2), 1), ((5, 6), (1, 5), 0), ((3, 3), (0, 1), 4), ((4,), (7,), 2), ((0, 3), (3, 1), 0)]
+)
+def test_as_strided(size, stride, offset) -> None:
+    x = torch.randn(6, 5)
+    check(lambda x: x.as_strided(size, stride, offset) + 0, x, without="as_strided")
+    check(lambda x: (x.t() + 1).as_strided(size, stride, offset) + 0, x, without="as_strided")
+
+
+def test_as_strided_outside_of_what_is_known_stays() -> None:
+    x = torch.randn(40)[10:]
+    gm = trace_op(lambda x: aten.as_strided.default(x, (3,), (1,), 5), (x,))
+    assert any("as_strided" in str(node.target) for node in gm.graph.nodes) or torch.equal(gm(x)[0], x.as_strided((3,), (1,), 5))
+
+
+def test_uninitialised_memory_is_zero() -> None:
+    for fn in (
+        lambda x: torch.empty(2, 3) + 0,
+        lambda x: torch.empty_like(x) + 0,
+        lambda x: x.new_empty(4) + 0,
+        lambda x: torch.empty_strided((2, 3), (1, 2)) + 0,
+        lambda x: torch.empty_permuted((2, 3, 4), (0, 2, 1)) + 0,
+    ):
+        gm = trace_op(fn, (torch.randn(2, 2),))
+        assert not any("empty" in str(node.target) for node in gm.graph.nodes)
+        assert not gm(torch.randn(2, 2))[0].any()
+
+
+def test_in_place_programs_become_functional() -> None:
+    def fn(x):
+        x = x.clone()
+        x[1:3, ::2] = 0
+        x.view(-1)[3:5].add_(1)
+        x.t()[2].copy_(torch.ones(6))
+        return x
+
+    ops = check(fn, torch.randn(6, 5))
+    assert not any(op.split(".")[1].endswith("_") for op in ops)
+
+
+def test_kept_ops_are_not_in_the_table() -> None:
+    table = decompositions()
+    for names in KEEP.values():
+        for name in names:
+            assert not [op for op in _overloads(name) if op in table], name
+    assert aten.split_with_sizes.default not in table
+
+
+def test_every_name_of_the_torch_group_exists() -> None:
+    table = decompositions()
+    for names in TORCH.values():
+        for name in names:
+            assert [op for op in _overloads(name) if op in table], name
