@@ -86,7 +86,9 @@ def _roles(phase: str) -> Roles:
     owned = (OutputType.non_alias, OutputType.unsafe_view_alias, OutputType.custom_function_view)
     aliases = [False] * len(mutated) + [info.output_type not in owned for info in metadata.output_info]
     results = len(aliases) + metadata.num_intermediate_bases
-    return Roles(phase, frozenset(metadata.static_input_indices or ()), mutated, tuple(aliases), results)
+    # What the graph itself changes is different at the next call, so it is not worth keeping.
+    kept = frozenset(metadata.static_input_indices or ()) - frozenset(mutated)
+    return Roles(phase, kept, mutated, tuple(aliases), results)
 
 
 def _name(gm: fx.GraphModule) -> str:

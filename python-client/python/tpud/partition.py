@@ -27,13 +27,11 @@ def partition(gm: fx.GraphModule, unsupported: Collection[fx.Node], results: Seq
     Each node goes into the earliest stage of its kind that comes after its inputs' stages, so as many nodes as
     possible share a stage and the stages alternate as rarely as the graph allows.
     """
-    levels = _levels(gm, unsupported)
+    by_level: dict[int, list[fx.Node]] = {}
+    for node, level in _levels(gm, unsupported).items():
+        by_level.setdefault(level, []).append(node)
     wanted = set(results)
-    stages = []
-    for level in sorted(set(levels.values())):
-        nodes = [node for node in gm.graph.nodes if levels.get(node) == level]
-        stages.append(_extract(gm, nodes, wanted, compiled=level % 2 == 0))
-    return stages
+    return [_extract(gm, by_level[level], wanted, compiled=level % 2 == 0) for level in sorted(by_level)]
 
 
 def _levels(gm: fx.GraphModule, unsupported: Collection[fx.Node]) -> dict[fx.Node, int]:

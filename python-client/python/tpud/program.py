@@ -65,7 +65,7 @@ class EagerStep:
 
 def _needed_strides(node: fx.Node, stage: Stage) -> tuple[int, ...] | None:
     """`as_strided` looks at memory, so its input has to lie as it did while tracing."""
-    uses = [user for user in node.users if user in stage.nodes and user.target is torch.ops.aten.as_strided.default]
+    uses = [user for user in node.users if user.target is torch.ops.aten.as_strided.default and user in stage.nodes]
     value = node.meta.get("val")
     if not uses or not isinstance(value, torch.Tensor):
         return None
@@ -203,11 +203,15 @@ class Builder:
 
     def _output_roles(self, stage: Stage) -> list[tuple[str, int | None]]:
         """Roles for what a stage returns. A mutation is one only in the piece that also takes the mutated input."""
-        positions = {self.placeholders.index(node): index for index, node in enumerate(stage.inputs) if node in self.placeholders}
+        given = {node: index for index, node in enumerate(self.placeholders)}
+        positions = {given[node]: index for index, node in enumerate(stage.inputs) if node in given}
+        first: dict[fx.Node, int] = {}
+        for index, plan in enumerate(self.plans):
+            if isinstance(plan, Computed):
+                first.setdefault(self.computed[plan.index], index)
         roles = []
         for node in stage.outputs:
-            indices = [i for i, plan in enumerate(self.plans) if isinstance(plan, Computed) and self.computed[plan.index] is node]
-            role, target = self.roles.of_output(indices[0]) if indices else ("user_output", None)
+            role, target = self.roles.of_output(first[node]) if node in first else ("user_output", None)
             if role == "mutation":
                 target = positions.get(target)
                 role = "user_output" if target is None else role
