@@ -8,11 +8,14 @@ mod index;
 mod index_dim;
 mod linear;
 mod norm;
+mod pad;
 mod reduce;
 mod scan;
 mod scatter;
 mod slice;
 mod softmax;
+mod sort;
+mod triangle;
 mod view;
 
 use crate::registry::Rule;
@@ -28,10 +31,13 @@ pub(crate) const ALL: &[&[Rule]] = &[
     index_dim::RULES,
     linear::RULES,
     norm::RULES,
+    pad::RULES,
     reduce::RULES,
     scan::RULES,
     scatter::RULES,
     slice::RULES,
     softmax::RULES,
+    sort::RULES,
+    triangle::RULES,
     view::RULES,
 ];
