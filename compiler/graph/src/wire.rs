@@ -146,7 +146,7 @@ fn arg(value: Option<&pb::Value>, depth: usize) -> std::result::Result<Arg, Stri
         Kind::Boolean(b) => Arg::Bool(*b),
         Kind::Integer(i) => Arg::Int(*i),
         Kind::Floating(x) => Arg::Float(*x),
-        Kind::Complex(c) => Arg::Complex(c.real, c.imag),
+        Kind::Complex(c) => Arg::Complex(c.real.unwrap_or_default(), c.imag.unwrap_or_default()),
         Kind::Text(s) => Arg::Text(s.clone()),
         Kind::Dtype(d) => Arg::DType(dtype(*d).ok_or("unknown dtype")?),
         Kind::Symbolic(e) => match sym_expr(Some(e), 0)? {

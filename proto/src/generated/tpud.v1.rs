@@ -198,13 +198,14 @@ pub struct ValueList {
     #[prost(message, repeated, tag = "1")]
     pub items: ::prost::alloc::vec::Vec<Value>,
 }
+/// Both parts are always sent: with implicit presence an encoder may take -0.0 for the default and drop it.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Complex {
-    #[prost(double, tag = "1")]
-    pub real: f64,
-    #[prost(double, tag = "2")]
-    pub imag: f64,
+    #[prost(double, optional, tag = "1")]
+    pub real: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "2")]
+    pub imag: ::core::option::Option<f64>,
 }
 /// One argument of a node. An unset kind is Python's None.
 #[allow(clippy::all)]

@@ -151,7 +151,7 @@ fn scalar(object: &Bound<'_, PyAny>, scope: Scope) -> PyResult<Option<Kind>> {
     }
     if let Ok(complex) = object.cast::<PyComplex>() {
         let (real, imag) = (complex.real(), complex.imag());
-        return Ok(Some(Kind::Complex(Complex { real, imag })));
+        return Ok(Some(Kind::Complex(Complex { real: Some(real), imag: Some(imag) })));
     }
     Ok(None)
 }
