@@ -75,7 +75,8 @@ impl Compile for Loopback {
         request: Request<CompileRequest>,
     ) -> Result<Response<Self::CompileStream>, Status> {
         let request = request.into_inner();
-        let graph = Graph::decode(request.graph.as_slice()).map_err(|e| Status::invalid_argument(e.to_string()))?;
+        let graph =
+            Graph::decode(request.graph.as_slice()).map_err(|e| Status::invalid_argument(e.to_string()))?;
         if graph.name == "refuse" {
             return Err(refusal("UNSUPPORTED_OP", "1 op has no lowering"));
         }
@@ -177,7 +178,8 @@ impl Device {
     }
 
     fn run(&mut self, run: Run) -> Result<Vec<HostTensor>, String> {
-        let chosen = self.loopback.executables.lock().map_err(|e| e.to_string())?.get(&run.executable).cloned();
+        let chosen =
+            self.loopback.executables.lock().map_err(|e| e.to_string())?.get(&run.executable).cloned();
         let chosen = chosen.ok_or(format!("no executable {}", run.executable))?;
         let mut inputs = Vec::new();
         for input in run.inputs {

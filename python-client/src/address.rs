@@ -27,10 +27,8 @@ pub(crate) enum Address {
 
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, ClientError> {
-        let invalid = |cause: &str| ClientError::InvalidAddress {
-            address: text.to_owned(),
-            cause: cause.to_owned(),
-        };
+        let invalid =
+            |cause: &str| ClientError::InvalidAddress { address: text.to_owned(), cause: cause.to_owned() };
         if let Some(path) = text.strip_prefix("unix://") {
             if !path.starts_with('/') {
                 return Err(invalid("the path of a Unix socket has to be absolute"));

@@ -17,6 +17,7 @@ use pyo3::types::PyDict;
 use crate::address::Address;
 use crate::error::ClientError;
 
+const IDLE_SECONDS: &str = "600";
 const LOG_TAIL_BYTES: u64 = 4096;
 /// A longer log is set aside when a daemon is started.
 const LOG_BYTES: u64 = 8 << 20;
@@ -37,7 +38,8 @@ fn socket_path() -> PathBuf {
 
 /// Makes the directory if needed, and refuses one in which somebody else could have put a socket.
 fn secure_directory(directory: &Path) -> Result<(), ClientError> {
-    let refuse = |cause: String| ClientError::UnsafeDirectory { path: directory.display().to_string(), cause };
+    let refuse =
+        |cause: String| ClientError::UnsafeDirectory { path: directory.display().to_string(), cause };
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(|error| refuse(error.to_string()))?;
     let found = fs::metadata(directory).map_err(|error| refuse(error.to_string()))?;
@@ -107,6 +109,8 @@ fn spawn<'py>(py: Python<'py>, binary: &Path, directory: &Path) -> PyResult<Star
     if let Some(interpreter) = interpreter(py)? {
         environment.set_item("TPUD_PYTHON", interpreter)?;
     }
+    // One that was started by need ends when nobody needs it.
+    environment.call_method1("setdefault", ("TPUD_IDLE_TIMEOUT", IDLE_SECONDS))?;
     let options = PyDict::new(py);
     options.set_item("stdin", subprocess.getattr("DEVNULL")?)?;
     options.set_item("stdout", std::os::fd::AsRawFd::as_raw_fd(&file))?;
@@ -115,9 +119,9 @@ fn spawn<'py>(py: Python<'py>, binary: &Path, directory: &Path) -> PyResult<Star
     options.set_item("env", environment)?;
     options.set_item("start_new_session", true)?;
     let command = (binary.as_os_str(), "serve");
-    let process = subprocess.call_method("Popen", (command,), Some(&options)).map_err(|error| {
-        PyErr::from(start_failed(format!("{}: {error}", binary.display())))
-    })?;
+    let process = subprocess
+        .call_method("Popen", (command,), Some(&options))
+        .map_err(|error| PyErr::from(start_failed(format!("{}: {error}", binary.display()))))?;
     Ok(Started { process, log, log_start })
 }
 

@@ -76,7 +76,11 @@ impl Drop for Buffer {
 }
 
 /// Reads the memory of a fetched output.
-pub(crate) fn host_write(address: usize, bytes: usize, expected: Option<u64>) -> Result<HostWrite, ClientError> {
+pub(crate) fn host_write(
+    address: usize,
+    bytes: usize,
+    expected: Option<u64>,
+) -> Result<HostWrite, ClientError> {
     if let Some(expected) = expected.filter(|&expected| expected != bytes as u64) {
         return Err(ClientError::Invalid(format!("the output has {expected} bytes, not {bytes}")));
     }

@@ -89,9 +89,8 @@ fn follow(
     let mut events = py.detach(|| session.unary(patience, client.compile(request)))?;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let event = py.detach(|| {
-            session.wait(async { tokio::time::timeout(left, events.message()).await })
-        })?;
+        let event =
+            py.detach(|| session.wait(async { tokio::time::timeout(left, events.message()).await }))?;
         let event = event.map_err(|_| ClientError::Deadline { seconds: patience.as_secs_f64() })?;
         match event.map_err(|status| session.failed(&status))? {
             Some(CompileEvent { event: Some(Event::Result(result)) }) => return Ok(result),

@@ -39,7 +39,9 @@ struct Closer {
 #[pymethods]
 impl Closer {
     fn __call__(&self, py: Python<'_>) {
-        if self.pid == std::process::id() && let Some(session) = self.session.upgrade() {
+        if self.pid == std::process::id()
+            && let Some(session) = self.session.upgrade()
+        {
             py.detach(|| session.close());
         }
     }

@@ -67,9 +67,11 @@ impl ClientError {
                 "CONNECTION_LOST",
                 "check that a daemon listens there, or unset TPUD_ADDRESS to have one started",
             ),
-            Self::Lost { .. } => {
-                face(Code::Unavailable, "CONNECTION_LOST", "open a new connection; handles of this one are gone")
-            }
+            Self::Lost { .. } => face(
+                Code::Unavailable,
+                "CONNECTION_LOST",
+                "open a new connection; handles of this one are gone",
+            ),
             Self::Forked { .. } => face(Code::Unavailable, "FORKED", "open a connection in this process"),
             Self::Closed => face(Code::Unavailable, "CLOSED", "open a new connection"),
             Self::Deadline { .. } => face(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "allow more time"),
@@ -99,9 +101,11 @@ impl ClientError {
                 "UNSAFE_RUNTIME_DIRECTORY",
                 "set TPUD_RUNTIME_DIR to a directory of yours with mode 0700",
             ),
-            Self::BadReply { .. } => {
-                face(Code::Internal, "BAD_REPLY", "client and daemon may be of different builds; report a bug")
-            }
+            Self::BadReply { .. } => face(
+                Code::Internal,
+                "BAD_REPLY",
+                "client and daemon may be of different builds; report a bug",
+            ),
             Self::Invalid(_) => face(Code::InvalidArgument, "INVALID_ARGUMENT", ""),
             Self::Interrupted => face(Code::Cancelled, "INTERRUPTED", ""),
         }
@@ -237,7 +241,8 @@ fn raw_error(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
     value.setattr("hint", face.hint)?;
     let empty = ErrorDetail::default();
     let detail = if let ClientError::Daemon { detail, .. } = error { detail } else { &empty };
-    let log_tail = if let ClientError::StartFailed { log_tail, .. } = error { log_tail } else { &detail.log_tail };
+    let log_tail =
+        if let ClientError::StartFailed { log_tail, .. } = error { log_tail } else { &detail.log_tail };
     value.setattr("log_tail", log_tail)?;
     value.setattr("needed_bytes", detail.needed_bytes)?;
     value.setattr("available_bytes", detail.available_bytes)?;
@@ -294,6 +299,9 @@ mod tests {
         assert!(matches!(&error, ClientError::Lost { cause, .. } if cause == "gone"));
         assert!(error.ends_session());
         let expired = ErrorDetail { reason: "SESSION_EXPIRED".to_owned(), ..ErrorDetail::default() };
-        assert!(ClientError::from_wire(WireError { code: 5, message: String::new(), detail: Some(expired) }).ends_session());
+        assert!(
+            ClientError::from_wire(WireError { code: 5, message: String::new(), detail: Some(expired) })
+                .ends_session()
+        );
     }
 }

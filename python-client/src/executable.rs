@@ -68,7 +68,9 @@ impl LoadedExecutable {
                 Input::Buffer(buffer.get().handle_in(session)?)
             } else {
                 let tuple = item.cast::<PyTuple>().map_err(|_| {
-                    PyTypeError::new_err(format!("input {index} is neither a Buffer nor (data_ptr, nbytes, ...)"))
+                    PyTypeError::new_err(format!(
+                        "input {index} is neither a Buffer nor (data_ptr, nbytes, ...)"
+                    ))
                 })?;
                 Input::Host(host_input(index, slot, tuple)?)
             };
@@ -177,7 +179,9 @@ fn host_input(index: usize, slot: &Slot, tuple: &Bound<'_, PyTuple>) -> PyResult
     let (dtype, sizes) = match tuple.len() {
         2 => {
             let sizes = slot.sizes.clone().ok_or_else(|| {
-                PyValueError::new_err(format!("input {index} has symbolic sizes, so dtype and sizes are needed"))
+                PyValueError::new_err(format!(
+                    "input {index} has symbolic sizes, so dtype and sizes are needed"
+                ))
             })?;
             (slot.dtype, sizes)
         }

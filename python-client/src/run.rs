@@ -138,11 +138,7 @@ impl Session {
     }
 
     /// Waits for the answer and fills the fetched outputs.
-    fn finish(
-        &self,
-        answer: oneshot::Receiver<Answer>,
-        arrivals: Vec<Arrival>,
-    ) -> Result<(), ClientError> {
+    fn finish(&self, answer: oneshot::Receiver<Answer>, arrivals: Vec<Arrival>) -> Result<(), ClientError> {
         let (done, lease) = self.receive(answer)?;
         let mut returned = returned_outputs(done, &arrivals)?.into_iter();
         let mut chunked = Vec::new();
@@ -166,7 +162,10 @@ impl Session {
 }
 
 fn buffers_of(inputs: &[Input]) -> Vec<u64> {
-    inputs.iter().filter_map(|input| if let Input::Buffer(handle) = input { Some(*handle) } else { None }).collect()
+    inputs
+        .iter()
+        .filter_map(|input| if let Input::Buffer(handle) = input { Some(*handle) } else { None })
+        .collect()
 }
 
 /// The answer's outputs, one for each output that was fetched in the call itself.
@@ -192,7 +191,9 @@ impl Placer<'_> {
     fn input(&mut self, host: &HostInput, temporaries: &mut Temporaries<'_>) -> Result<Source, ClientError> {
         let (memory, bytes, stats) = (host.memory, host.memory.bytes(), &self.session.stats);
         // An empty tensor has no range.
-        if bytes > 0 && let Some(lease) = &self.lease {
+        if bytes > 0
+            && let Some(lease) = &self.lease
+        {
             let at = lease.offset + self.next;
             memory.write_to(0, bytes, &lease.file, at).map_err(|error| shared_error(lease, &error))?;
             let place = Place::Shared(range(lease, self.next, bytes));
@@ -220,7 +221,9 @@ impl Placer<'_> {
     ) -> RunOutput {
         let Some(target) = fetch else { return RunOutput { buffer: handle, fetch: false, shared: None } };
         let (bytes, stats) = (target.bytes(), &self.session.stats);
-        if bytes > 0 && let Some(lease) = &self.lease {
+        if bytes > 0
+            && let Some(lease) = &self.lease
+        {
             let shared = Some(range(lease, self.next, bytes));
             arrivals.push(Arrival::Shared(target, self.next));
             self.next += align(bytes as u64);

@@ -264,10 +264,7 @@ mod tests {
         assert!(commands.try_recv().is_err(), "nothing is sent for a free alone");
         let mut answer = stream.call(Command::Download(Download::default()), None).unwrap();
         let free = commands.try_recv().unwrap();
-        assert_eq!(
-            free.command,
-            Some(Command::Free(Free { buffers: vec![3, 4], executables: vec![5] }))
-        );
+        assert_eq!(free.command, Some(Command::Free(Free { buffers: vec![3, 4], executables: vec![5] })));
         assert_eq!(commands.try_recv().unwrap().id, 2);
         stream.answer(done(1)).unwrap();
         assert!(answer.try_recv().is_err());

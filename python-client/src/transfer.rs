@@ -4,8 +4,8 @@
 //! machine, and in pieces of `CHUNK` when it is not or when the shared directory is full.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -106,7 +106,10 @@ impl Session {
         let bytes = rest.min(SHARED_PIECE);
         let permit = self.permit(bytes)?;
         if let Some(lease) = self.lease(bytes) {
-            input.memory.write_to(offset, bytes, &lease.file, lease.offset).map_err(|e| shared_error(&lease, &e))?;
+            input
+                .memory
+                .write_to(offset, bytes, &lease.file, lease.offset)
+                .map_err(|e| shared_error(&lease, &e))?;
             count(&self.stats.shared_bytes, bytes);
             let place = Place::Shared(range(&lease, 0, bytes));
             self.post_piece(handle, input, place, offset, bytes < rest, Some((lease, permit)))?;

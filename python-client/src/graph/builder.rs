@@ -157,9 +157,8 @@ impl GraphBuilder {
             .enumerate()
             .map(|(index, meta)| {
                 let meta = meta?;
-                self.output_meta(&meta).map_err(|error| {
-                    prefixed(meta.py(), error, || format!("{op}: output {index}"))
-                })
+                self.output_meta(&meta)
+                    .map_err(|error| prefixed(meta.py(), error, || format!("{op}: output {index}")))
             })
             .collect::<PyResult<Vec<_>>>()?;
         let first = self.take_values(metas.len())?;

@@ -70,8 +70,11 @@ fn parse_nested(object: &Bound<'_, PyAny>, symbols: usize, depth: usize) -> PyRe
     if tuple.len() < 3 {
         return Err(malformed());
     }
-    let args =
-        tuple.iter().skip(1).map(|arg| parse_nested(&arg, symbols, depth + 1)).collect::<PyResult<Vec<_>>>()?;
+    let args = tuple
+        .iter()
+        .skip(1)
+        .map(|arg| parse_nested(&arg, symbols, depth + 1))
+        .collect::<PyResult<Vec<_>>>()?;
     Ok(SymExpr { kind: Some(Kind::Call(SymCall { function: function as i32, args })) })
 }
 
@@ -92,7 +95,8 @@ pub(crate) fn to_python<'py>(py: Python<'py>, expr: &SymExpr) -> PyResult<Bound<
         Some(Kind::Constant(value)) => Ok(value.into_pyobject(py)?.into_any()),
         Some(Kind::Symbol(index)) => Ok(("sym", *index).into_pyobject(py)?.into_any()),
         Some(Kind::Call(call)) => {
-            let name = FUNCTIONS.iter().find(|row| row.1 as i32 == call.function).map_or("unknown", |row| row.0);
+            let name =
+                FUNCTIONS.iter().find(|row| row.1 as i32 == call.function).map_or("unknown", |row| row.0);
             let mut items = vec![name.into_pyobject(py)?.into_any()];
             for arg in &call.args {
                 items.push(to_python(py, arg)?);

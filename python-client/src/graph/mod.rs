@@ -4,7 +4,6 @@ mod builder;
 mod expr;
 mod value;
 
-
 pub(crate) use builder::GraphBuilder;
 pub(crate) use expr::to_python as expr_to_python;
 pub(crate) use value::{DType, Ref, Sym};
