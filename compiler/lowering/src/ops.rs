@@ -4,6 +4,7 @@ mod argreduce;
 mod concat;
 mod conv;
 mod elementwise;
+mod histogram;
 mod index;
 mod index_dim;
 mod linear;
@@ -15,6 +16,7 @@ mod scatter;
 mod slice;
 mod softmax;
 mod sort;
+mod strided;
 mod triangle;
 mod view;
 
@@ -27,6 +29,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     concat::RULES,
     conv::RULES,
     elementwise::RULES,
+    histogram::RULES,
     index::RULES,
     index_dim::RULES,
     linear::RULES,
@@ -38,6 +41,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     slice::RULES,
     softmax::RULES,
     sort::RULES,
+    strided::RULES,
     triangle::RULES,
     view::RULES,
 ];
