@@ -185,3 +185,17 @@ async fn coming_and_going_at_random_never_hangs() {
     };
     timeout(LONG, drained).await.expect("a flight was never forgotten");
 }
+
+#[tokio::test]
+async fn a_waiter_that_has_not_looked_yet_does_not_keep_an_old_failure_alive() {
+    let work = Work::default();
+    let first = work.start(Err("no".into()));
+    work.until(|w| w.runs.load(SeqCst) == 1).await;
+    let mut sleepy = Box::pin(work.flight.run(KEY, || async { Ok(0) }));
+    assert!(timeout(Duration::from_millis(1), &mut sleepy).await.is_err(), "it waits with the first");
+    work.go.notify_one();
+    assert_eq!(finish(first).await.unwrap().value, Err("no".to_owned()));
+    let again = work.flight.run(KEY, || async { Ok(5) }).await;
+    assert_eq!(again, Ok(Flight { value: Ok(5), led: true }));
+    assert_eq!(sleepy.await.unwrap().value, Err("no".to_owned()));
+}
