@@ -107,7 +107,9 @@ def single_op_graph(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) 
     with mode:
         node.meta["val"] = overload(*fake_args, **fake_kwargs)
     value = node.meta["val"]
-    if isinstance(value, (tuple, list)):
+    if value is None:
+        graph.output(())
+    elif isinstance(value, (tuple, list)):
         items = []
         for i, item in enumerate(value):
             if isinstance(item, torch.Tensor):

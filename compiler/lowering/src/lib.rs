@@ -11,6 +11,7 @@ mod driver;
 mod error;
 mod indices;
 mod ops;
+mod pointwise;
 mod registry;
 mod types;
 

@@ -19,6 +19,15 @@ mod sort;
 mod strided;
 mod triangle;
 mod view;
+mod bitwise;
+mod cast;
+mod compare;
+mod create;
+mod division;
+mod elementwise;
+mod power;
+mod select;
+mod unary;
 
 use crate::registry::Rule;
 
@@ -44,4 +53,14 @@ pub(crate) const ALL: &[&[Rule]] = &[
     strided::RULES,
     triangle::RULES,
     view::RULES,
+pub(crate) const ALL: &[&[Rule]] = &[
+    bitwise::RULES,
+    cast::RULES,
+    compare::RULES,
+    create::RULES,
+    division::RULES,
+    elementwise::RULES,
+    power::RULES,
+    select::RULES,
+    unary::RULES,
 ];

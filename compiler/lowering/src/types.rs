@@ -107,7 +107,22 @@ impl LoweringContext<'_> {
             let im = self.fill_like(Scalar::Int(0), re)?;
             return Ok(self.b.complex(re, im)?);
         }
+        if from.is_float() && element.is_integer() {
+            return self.float_to_int(x, element);
+        }
         Ok(self.b.convert(x, element)?)
+    }
+
+    /// XLA saturates where torch's CPU kernels wrap: -1.0 is 255 as u8. So narrow types are reached from a wide one.
+    /// What the wide type can't hold either is undefined in torch; here it saturates, and NaN is 0.
+    fn float_to_int(&mut self, x: Value, element: ElementType) -> Result<Value, RuleError> {
+        let through = match element {
+            ElementType::I8 | ElementType::U8 | ElementType::I16 | ElementType::U16 => ElementType::I32,
+            ElementType::U32 => ElementType::I64,
+            _ => element,
+        };
+        let wide = self.b.convert(x, through)?;
+        Ok(self.b.convert(wide, element)?)
     }
 
     /// A tensor argument, or a number, as a value of the given type: converted and broadcast.

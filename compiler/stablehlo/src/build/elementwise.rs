@@ -281,6 +281,26 @@ impl Builder {
         self.op("stablehlo.bitcast_convert", &[x], vec![], ty)
     }
 
+    /// `stablehlo.bitcast_convert` to a narrower type: a new last dimension holds the parts of each element, the lowest
+    /// first.
+    pub fn bitcast_split(&mut self, x: Value, element: ElementType) -> Result<Value> {
+        let mut ty = self.ty(x).with_element(element);
+        let parts = parts("stablehlo.bitcast_convert", self.element(x), element)?;
+        ty.dims.push(parts);
+        self.op("stablehlo.bitcast_convert", &[x], vec![], ty)
+    }
+
+    /// `stablehlo.bitcast_convert` to a wider type: the last dimension holds the parts of each new element.
+    pub fn bitcast_join(&mut self, x: Value, element: ElementType) -> Result<Value> {
+        let op = "stablehlo.bitcast_convert";
+        let mut ty = self.ty(x).with_element(element);
+        let parts = parts(op, element, self.element(x))?;
+        if ty.dims.pop() != Some(parts) {
+            return Err(BuildError::new(op, format!("{} does not end in {parts} parts", self.ty(x))));
+        }
+        self.op(op, &[x], vec![], ty)
+    }
+
     /// `stablehlo.is_finite` of floats: bool result.
     pub fn is_finite(&mut self, x: Value) -> Result<Value> {
         let ty = self.ty(x).clone();
@@ -335,6 +355,15 @@ impl Builder {
             vec![("exponent_bits", Attr::I32(exponent_bits)), ("mantissa_bits", Attr::I32(mantissa_bits))];
         self.op("stablehlo.reduce_precision", &[x], attrs, ty)
     }
+}
+
+/// How many elements of the type `narrow` an element of the type `wide` holds.
+fn parts(op: &'static str, wide: ElementType, narrow: ElementType) -> Result<i64> {
+    let (wide_bytes, narrow_bytes) = (wide.byte_width(), narrow.byte_width());
+    if wide_bytes <= narrow_bytes || wide_bytes % narrow_bytes != 0 {
+        return Err(BuildError::new(op, format!("{wide} does not consist of several {narrow}")));
+    }
+    Ok((wide_bytes / narrow_bytes) as i64)
 }
 
 /// One short method for each op that lowerings use most.

@@ -1,0 +1,138 @@
+//! Division and its relatives: `div` with its rounding modes, `floor_divide`, `remainder`, `fmod`.
+//!
+//! XLA may turn a division by a broadcast operand into a product with its reciprocal: 1 ulp, and 0 for divisors whose
+//! reciprocal is subnormal.
+//!
+//! Integer division by zero: eager torch raises an error, which compiled code can't. It gives XLA's answer, -1 (all
+//! bits set), and the dividend as remainder.
+
+use tpud_graph::Node;
+use tpud_stablehlo::{Direction, Scalar, Value};
+
+use crate::context::LoweringContext;
+use crate::error::RuleError;
+use crate::pointwise::{Built, Lowering, pointwise};
+use crate::registry::Rule;
+
+// aten::div.Tensor(Tensor self, Tensor other) -> Tensor
+// aten::div.Scalar(Tensor self, Scalar other) -> Tensor
+fn lower_div(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    pointwise(ctx, node, ["self"], |ctx, [x]| {
+        let y = ctx.exact_operand(node, "other")?;
+        Ok(ctx.b.div(x, y)?)
+    })
+}
+
+// aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor
+// aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor
+fn lower_div_mode(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    match ctx.opt_text(node, "rounding_mode")? {
+        None => lower_div(ctx, node),
+        Some("floor") => lower_floor_divide(ctx, node),
+        Some("trunc") => pointwise(ctx, node, ["self"], |ctx, [x]| {
+            let y = ctx.exact_operand(node, "other")?;
+            let quotient = ctx.b.div(x, y)?;
+            if ctx.b.element(x).is_float() { ctx.truncated(quotient) } else { Ok(quotient) }
+        }),
+        Some(other) => Err(RuleError::unsupported(format!(
+            "rounding mode {other:?} is unknown: it should be None, \"trunc\" or \"floor\""
+        ))),
+    }
+}
+
+// aten::floor_divide(Tensor self, Tensor other) -> Tensor
+// aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor
+fn lower_floor_divide(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    pointwise(ctx, node, ["self"], |ctx, [x]| {
+        let y = ctx.exact_operand(node, "other")?;
+        if ctx.b.element(x).is_float() { float_floor_divide(ctx, x, y) } else { int_floor_divide(ctx, x, y) }
+    })
+}
+
+fn int_floor_divide(ctx: &mut LoweringContext<'_>, x: Value, y: Value) -> Built {
+    let quotient = ctx.b.div(x, y)?;
+    if ctx.b.element(x).is_unsigned_integer() {
+        return Ok(quotient);
+    }
+    let rest = ctx.b.rem(x, y)?;
+    let below = signs_differ(ctx, rest, y)?;
+    let one = ctx.plus(quotient, -1.0)?;
+    Ok(ctx.b.select(below, one, quotient)?)
+}
+
+/// Python's floor division: from the exact remainder, so that rounding of `x / y` can't step over an integer.
+fn float_floor_divide(ctx: &mut LoweringContext<'_>, x: Value, y: Value) -> Built {
+    let rest = ctx.b.rem(x, y)?;
+    let exact = ctx.b.sub(x, rest)?;
+    let quotient = ctx.b.div(exact, y)?;
+    let below = signs_differ(ctx, rest, y)?;
+    let less = ctx.plus(quotient, -1.0)?;
+    let quotient = ctx.b.select(below, less, quotient)?;
+    // `quotient` is an integer but for rounding.
+    let floor = ctx.b.floor(quotient)?;
+    let excess = ctx.b.sub(quotient, floor)?;
+    let up = ctx.compare_number(Direction::Gt, excess, 0.5)?;
+    let above = ctx.plus(floor, 1.0)?;
+    let nearest = ctx.b.select(up, above, floor)?;
+    let ratio = ctx.b.div(x, y)?;
+    // A zero takes the sign of x / y.
+    let signed_zero = ctx.times(ratio, 0.0)?;
+    let is_zero = ctx.compare_number(Direction::Eq, quotient, 0.0)?;
+    let result = ctx.b.select(is_zero, signed_zero, nearest)?;
+    let by_zero = ctx.compare_number(Direction::Eq, y, 0.0)?;
+    Ok(ctx.b.select(by_zero, ratio, result)?)
+}
+
+/// Where a remainder is not zero and has not the sign of the divisor.
+fn signs_differ(ctx: &mut LoweringContext<'_>, rest: Value, divisor: Value) -> Built {
+    let rest_negative = ctx.compare_number(Direction::Lt, rest, 0.0)?;
+    let divisor_negative = ctx.compare_number(Direction::Lt, divisor, 0.0)?;
+    let differ = ctx.b.xor(rest_negative, divisor_negative)?;
+    let not_zero = ctx.compare_number(Direction::Ne, rest, 0.0)?;
+    Ok(ctx.b.and(differ, not_zero)?)
+}
+
+// aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor
+// aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor
+// aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+fn lower_remainder(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    pointwise(ctx, node, ["self", "other"], |ctx, [x, y]| {
+        let rest = ctx.b.rem(x, y)?;
+        if ctx.b.element(x).is_unsigned_integer() {
+            return Ok(rest);
+        }
+        let differ = signs_differ(ctx, rest, y)?;
+        let moved = ctx.b.add(rest, y)?;
+        Ok(ctx.b.select(differ, moved, rest)?)
+    })
+}
+
+// aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor
+// aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor
+fn lower_fmod(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    pointwise(ctx, node, ["self", "other"], |ctx, [x, y]| Ok(ctx.b.rem(x, y)?))
+}
+
+// aten::reciprocal(Tensor self) -> Tensor
+fn lower_reciprocal(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    pointwise(ctx, node, ["self"], |ctx, [x]| {
+        let one = ctx.fill_like(Scalar::Int(1), x)?;
+        Ok(ctx.b.div(one, x)?)
+    })
+}
+
+/// The rules of this family.
+pub(crate) const RULES: &[Rule] = &[
+    Rule::new("aten.div.Tensor", lower_div),
+    Rule::new("aten.div.Scalar", lower_div),
+    Rule::new("aten.div.Tensor_mode", lower_div_mode),
+    Rule::new("aten.div.Scalar_mode", lower_div_mode),
+    Rule::new("aten.floor_divide.default", lower_floor_divide),
+    Rule::new("aten.floor_divide.Scalar", lower_floor_divide),
+    Rule::new("aten.remainder.Tensor", lower_remainder),
+    Rule::new("aten.remainder.Scalar", lower_remainder),
+    Rule::new("aten.remainder.Scalar_Tensor", lower_remainder),
+    Rule::new("aten.fmod.Tensor", lower_fmod),
+    Rule::new("aten.fmod.Scalar", lower_fmod),
+    Rule::new("aten.reciprocal.default", lower_reciprocal),
+];

@@ -1,0 +1,53 @@
+"""Division and its relatives."""
+
+import torch
+
+from tests.conformance.harness import FLOATS, INTS, S, case, rand, special
+from tests.conformance.samples import also, binary, swapped, unary, with_kwargs, with_number
+
+NO_BOOL = (*FLOATS, *INTS)
+
+quotient = binary(dtypes=NO_BOOL, nonzero=True)
+by_number = with_number(numbers=(2, -3, 0.7), dtypes=(*FLOATS, torch.int64, torch.uint8))
+
+
+def near_integers():
+    """Quotients that rounding could move across an integer."""
+    yield S(torch.arange(1, 40) * 0.1, torch.full((39,), 0.1))
+    yield S(torch.arange(-39, 0) * 0.3, torch.full((39,), 0.1))
+    yield S(special(torch.int64)[:5], torch.tensor([3, -3, 2, -2, 7]))
+    yield S(torch.tensor([-7, 7, -7, 7, -8, 8]), torch.tensor([2, -2, -2, 2, 4, -4]))
+
+
+def unsigned_number():
+    yield S(rand(6, dtype=torch.uint8, high=255), 3)
+    yield S(rand(6, dtype=torch.int64), -4)
+
+
+def rounded(mode, base):
+    return with_kwargs(base, rounding_mode=mode)
+
+
+def modes(base):
+    def samples():
+        yield S(rand(3), rand(3), rounding_mode=None) if base is quotient else S(rand(3), 2, rounding_mode=None)
+        yield from rounded("floor", base)()
+        yield from rounded("trunc", base)()
+
+    return samples
+
+
+CASES = [
+    case("aten.div.Tensor", binary(nonzero=True, complex_=True)),
+    case("aten.div.Scalar", by_number),
+    case("aten.div.Tensor_mode", also(modes(quotient), rounded("floor", near_integers))),
+    case("aten.div.Scalar_mode", also(modes(by_number), rounded("floor", unsigned_number))),
+    case("aten.floor_divide.default", also(quotient, near_integers)),
+    case("aten.floor_divide.Scalar", also(by_number, unsigned_number)),
+    case("aten.remainder.Tensor", also(quotient, near_integers)),
+    case("aten.remainder.Scalar", also(by_number, unsigned_number)),
+    case("aten.remainder.Scalar_Tensor", swapped(with_number(numbers=(7, -3.5), dtypes=FLOATS))),
+    case("aten.fmod.Tensor", also(quotient, near_integers)),
+    case("aten.fmod.Scalar", also(by_number, unsigned_number)),
+    case("aten.reciprocal.default", unary(complex_=True)),
+]
