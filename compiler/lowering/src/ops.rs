@@ -1,8 +1,13 @@
 //! The rules, a file per op family. A new family is a line in each of these two lists.
 
 mod argreduce;
+mod bitwise;
+mod cast;
+mod compare;
 mod concat;
 mod conv;
+mod create;
+mod division;
 mod elementwise;
 mod histogram;
 mod index;
@@ -10,9 +15,11 @@ mod index_dim;
 mod linear;
 mod norm;
 mod pad;
+mod power;
 mod reduce;
 mod scan;
 mod scatter;
+mod select;
 mod slice;
 mod softmax;
 mod sort;
@@ -28,6 +35,7 @@ mod elementwise;
 mod power;
 mod select;
 mod unary;
+mod view;
 
 use crate::registry::Rule;
 
@@ -35,8 +43,13 @@ use crate::registry::Rule;
 #[rustfmt::skip]
 pub(crate) const ALL: &[&[Rule]] = &[
     argreduce::RULES,
+    bitwise::RULES,
+    cast::RULES,
+    compare::RULES,
     concat::RULES,
     conv::RULES,
+    create::RULES,
+    division::RULES,
     elementwise::RULES,
     histogram::RULES,
     index::RULES,
@@ -44,9 +57,11 @@ pub(crate) const ALL: &[&[Rule]] = &[
     linear::RULES,
     norm::RULES,
     pad::RULES,
+    power::RULES,
     reduce::RULES,
     scan::RULES,
     scatter::RULES,
+    select::RULES,
     slice::RULES,
     softmax::RULES,
     sort::RULES,
@@ -63,4 +78,5 @@ pub(crate) const ALL: &[&[Rule]] = &[
     power::RULES,
     select::RULES,
     unary::RULES,
+    view::RULES,
 ];
