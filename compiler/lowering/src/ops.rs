@@ -25,15 +25,6 @@ mod softmax;
 mod sort;
 mod strided;
 mod triangle;
-mod view;
-mod bitwise;
-mod cast;
-mod compare;
-mod create;
-mod division;
-mod elementwise;
-mod power;
-mod select;
 mod unary;
 mod view;
 
@@ -67,16 +58,6 @@ pub(crate) const ALL: &[&[Rule]] = &[
     sort::RULES,
     strided::RULES,
     triangle::RULES,
-    view::RULES,
-pub(crate) const ALL: &[&[Rule]] = &[
-    bitwise::RULES,
-    cast::RULES,
-    compare::RULES,
-    create::RULES,
-    division::RULES,
-    elementwise::RULES,
-    power::RULES,
-    select::RULES,
     unary::RULES,
     view::RULES,
 ];
