@@ -23,14 +23,6 @@ def reshape_alias():
     yield S(rand(0, 4), [4, 0], [1, 1])
 
 
-def view_dtype():
-    yield S(special(), torch.int32)
-    yield S(special(torch.int64), torch.float64)
-    yield S(special(torch.bfloat16), torch.int16)
-    yield S(rand(4), torch.float32)
-    yield S(rand(2, 3, dtype=torch.int8), torch.uint8)
-
-
 def expand():
     yield S(rand(3, 1), [3, 4])
     yield S(rand(3, 1), [2, -1, 4])
@@ -103,7 +95,6 @@ CASES = [
     case("aten.reshape.default", view),
     case("aten._unsafe_view.default", view),
     case("aten._reshape_alias.default", reshape_alias),
-    case("aten.view.dtype", view_dtype),
     case("aten.expand.default", expand),
     case("aten.permute.default", permute),
     case("aten.transpose.int", transpose),

@@ -19,23 +19,6 @@ fn lower_view(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     Ok(ctx.b.reshape(x, &ty.dims)?.into())
 }
 
-// aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)
-fn lower_view_dtype(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
-    let x = ctx.tensor(node, "self")?;
-    let (from, to) = (ctx.b.element(x), ctx.output_type(node, 0)?.element);
-    let reinterpretable = |e: tpud_stablehlo::ElementType| e.is_float() || e.is_integer();
-    if from == to {
-        return Ok(x.into());
-    }
-    if from.byte_width() != to.byte_width() || !reinterpretable(from) || !reinterpretable(to) {
-        return Err(RuleError::unsupported(format!(
-            "reinterpreting {from} as {to}: only real numbers of one width can be reinterpreted; convert the values \
-             with Tensor.to, or do this outside of the compiled function"
-        )));
-    }
-    Ok(ctx.b.bitcast(x, to)?.into())
-}
-
 // aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)
 fn lower_expand(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let x = ctx.tensor(node, "self")?;
@@ -88,5 +71,4 @@ pub(crate) const RULES: &[Rule] = &[
     Rule::new("aten.transpose.int", lower_transpose),
     Rule::new("aten.unsqueeze.default", lower_view),
     Rule::new("aten.view.default", lower_view),
-    Rule::new("aten.view.dtype", lower_view_dtype),
 ];
