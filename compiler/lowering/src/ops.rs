@@ -9,6 +9,7 @@ mod conv;
 mod create;
 mod division;
 mod elementwise;
+mod grouped_mm;
 mod histogram;
 mod index;
 mod index_dim;
@@ -42,6 +43,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     create::RULES,
     division::RULES,
     elementwise::RULES,
+    grouped_mm::RULES,
     histogram::RULES,
     index::RULES,
     index_dim::RULES,

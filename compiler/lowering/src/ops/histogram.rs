@@ -17,7 +17,7 @@ type Lowering = Result<Outputs, RuleError>;
 /// How many of the last dimension of `bounds` `[…, m]` lie before each of `values` `[…, n]`; the dimensions before are
 /// the same, or `bounds` is 1-d and `values` has any. `right` puts equal bounds before, and nothing orders NaN: all
 /// bounds lie before it.
-fn count_before(
+pub(crate) fn count_before(
     ctx: &mut LoweringContext<'_>,
     bounds: Value,
     values: Value,

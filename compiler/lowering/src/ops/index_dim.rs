@@ -172,7 +172,8 @@ fn lower_take(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 fn lower_put(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let (x, index) = flat(ctx, node)?;
     let source = ctx.tensor(node, "source")?;
-    let source = ctx.b.reshape(source, &ctx.b.dims(index).to_vec())?;
+    let dims = ctx.b.dims(index).to_vec();
+    let source = ctx.b.reshape(source, &dims)?;
     let combine = if ctx.boolean(node, "accumulate")? { Combine::Sum } else { Combine::Replace };
     let target = Target::along(ctx, index, 0, 1);
     let out = ctx.scatter(x, &target, source, combine)?;
