@@ -26,6 +26,9 @@ struct Shared {
     stop: AtomicBool,
 }
 
+/// Turns after which a queued command has passed the request's stream and the connection and is in the socket.
+const FLUSH_TURNS: usize = 4;
+
 /// A runtime with its background thread.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -59,6 +62,17 @@ impl Driver {
         let output = shared.runtime.block_on(future);
         shared.waiting.fetch_sub(1, Ordering::SeqCst);
         output
+    }
+
+    /// Gets what was queued on its way, without waiting for an answer, when nobody drives at the moment.
+    pub(crate) fn flush(&self) {
+        if !self.shared.background_drives.load(Ordering::SeqCst) {
+            self.block_on(async {
+                for _ in 0..FLUSH_TURNS {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
     }
 
     /// Starts a task; it runs while anybody drives.

@@ -76,6 +76,7 @@ impl Session {
             let permit = self.permit(plan.lease.as_ref().map_or(0, |_| crate::transfer::INLINE_LIMIT))?;
             let made = plan.kept.iter().copied().filter(|&handle| handle != 0).collect();
             self.stream.post(command, made, plan.lease, Some(permit))?;
+            self.driver.flush();
             return Ok(plan.kept);
         }
         let answer = self.stream.call(command, plan.lease)?;

@@ -96,6 +96,7 @@ impl Session {
         let mut offset = 0;
         while offset < total {
             offset += self.upload_piece(handle, input, offset)?;
+            self.driver.flush();
         }
         Ok(handle)
     }
