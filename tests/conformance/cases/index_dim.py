@@ -106,6 +106,16 @@ def masked_scatter():
     yield S(rand(2, 9, dtype=torch.int64), rand(2, 9, dtype=torch.bool), rand(20, dtype=torch.int64))
 
 
+def masked_scatter_backward():
+    mask = torch.tensor([[True, False, True], [False, True, False]])
+    yield S(rand(2, 3), mask, [5])
+    yield S(rand(2, 3), mask, [3, 1])
+    yield S(rand(2, 3), mask[:, :1], [2, 2])
+    yield S(rand(2, 3, dtype=torch.bfloat16), torch.zeros(2, 3, dtype=torch.bool), [3])
+    yield S(rand(0, 3), rand(0, 3, dtype=torch.bool), [2])
+    yield S(rand(2, 3), mask & False, [0])
+
+
 CASES = [
     case("aten.index_select.default", index_select),
     case("aten.index_add.default", index_add),
@@ -118,4 +128,5 @@ CASES = [
     case("aten.take.default", take),
     case("aten.put.default", put),
     case("aten.masked_scatter.default", masked_scatter),
+    case("aten.masked_scatter_backward.default", masked_scatter_backward),
 ]

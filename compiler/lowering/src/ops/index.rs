@@ -190,7 +190,7 @@ fn put_masked(
 pub(crate) fn nth_true(ctx: &mut LoweringContext<'_>, mask: Value, limit: i64) -> Result<Value, RuleError> {
     let count = ctx.b.ty(mask).elements();
     let flat = ctx.b.reshape(mask, &[count])?;
-    let ones = ctx.convert(flat, index_element(count))?;
+    let ones = ctx.convert(flat, index_element(count.max(limit)))?;
     let seen = super::scan::prefix_sum(ctx, ones, 0)?;
     let before = ctx.b.sub(seen, ones)?;
     let last = ctx.fill_like(Scalar::Int(limit - 1), before)?;

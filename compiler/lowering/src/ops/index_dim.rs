@@ -198,6 +198,25 @@ fn lower_masked_scatter(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering 
     Ok(ctx.b.select(mask, picked, x)?.into())
 }
 
+// aten::masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor
+/// The gradient of the n-th true position goes to the n-th element of the source; the rest of the source gets zeros.
+fn lower_masked_scatter_backward(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    let ty = ctx.output_type(node, 0)?;
+    let count = ty.elements();
+    let grad = ctx.tensor(node, "grad_output")?;
+    let shape = ctx.b.ty(grad).clone();
+    let mask = ctx.operand(node, "mask", &shape.with_element(ElementType::Bool))?;
+    let line = [shape.elements()];
+    let (grad, mask) = (ctx.b.reshape(grad, &line)?, ctx.b.reshape(mask, &line)?);
+    let zeros = ctx.b.splat(Scalar::Int(0), &ty.with_dims(vec![count]))?;
+    let position = super::index::nth_true(ctx, mask, count)?;
+    let outside = ctx.fill_like(Scalar::Int(count), position)?;
+    let position = ctx.b.select(mask, position, outside)?;
+    let target = Target::along(ctx, position, 0, 1);
+    let out = ctx.scatter(zeros, &target, grad, Combine::Replace)?;
+    shaped(ctx, node, out)
+}
+
 /// The rules of this family.
 pub(crate) const RULES: &[Rule] = &[
     Rule::new("aten.embedding.default", lower_embedding),
@@ -209,6 +228,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule::new("aten.index_reduce.default", lower_index_reduce),
     Rule::new("aten.index_select.default", lower_index_select),
     Rule::new("aten.masked_scatter.default", lower_masked_scatter),
+    Rule::new("aten.masked_scatter_backward.default", lower_masked_scatter_backward),
     Rule::new("aten.put.default", lower_put),
     Rule::new("aten.take.default", lower_take),
 ];

@@ -1,6 +1,6 @@
 //! Windows over memory: `unfold`, `as_strided`.
 
-use tpud_graph::{Arg, Node, ValueId};
+use tpud_graph::Node;
 use tpud_stablehlo::{GatherDims, Scalar, TensorType, Value};
 
 use crate::context::LoweringContext;
@@ -94,79 +94,27 @@ fn lower_unfold(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     Ok(ctx.b.transpose(x, &back)?.into())
 }
 
-/// The operand's storage as a flat tensor. It is known when the operand fills it without gaps, in any order of its
-/// dimensions; what lies before or after a view is not.
-fn storage(ctx: &mut LoweringContext<'_>, node: &Node) -> Result<Value, RuleError> {
-    let unknown = || {
-        RuleError::unsupported(
-            "as_strided of a tensor that does not fill its memory from the start; take the whole tensor, or a copy of \
-             the view made by clone()",
-        )
-    };
-    let Some(Arg::Tensor(id)) = node.arg("self") else {
-        return Err(RuleError::Internal("as_strided needs a tensor".into()));
-    };
-    let x = ctx.value(*id)?;
-    let ty = ctx.b.ty(x).clone();
-    let (strides, offset) = layout(ctx, *id).ok_or_else(unknown)?;
-    let mut order: Vec<usize> = (0..ty.rank()).collect();
-    // Dimensions of size 1 may have any stride.
-    order.sort_by_key(|d| (std::cmp::Reverse(if ty.dims[*d] == 1 { i64::MAX } else { strides[*d] }), *d));
-    let mut dense = 1;
-    for &d in order.iter().rev().filter(|d| ty.dims[**d] != 1) {
-        if strides[d] != dense {
-            return Err(unknown());
-        }
-        dense *= ty.dims[d];
-    }
-    if offset != 0 {
-        return Err(unknown());
-    }
-    let order: Vec<i64> = order.into_iter().map(|d| d as i64).collect();
-    let x = ctx.b.transpose(x, &order)?;
-    Ok(ctx.b.reshape(x, &[ty.elements()])?)
-}
-
-/// Strides and offset that torch gave a value; row-major when the client did not say.
-fn layout(ctx: &LoweringContext<'_>, id: ValueId) -> Option<(Vec<i64>, i64)> {
-    let mut at = id.index();
-    let graph = ctx.graph;
-    let meta = if at < graph.inputs.len() {
-        &graph.inputs[at].meta
-    } else {
-        at -= graph.inputs.len();
-        match graph.constants.get(at) {
-            Some(constant) => &constant.meta,
-            None => {
-                let made = graph.nodes.iter().rev().find(|n| n.first_output <= id)?;
-                made.outputs.get((id.0 - made.first_output.0) as usize)?.as_ref()?
-            }
-        }
-    };
-    let sizes = meta.static_sizes()?;
-    let row_major = || (0..sizes.len()).map(|d| sizes[d + 1..].iter().product()).collect();
-    let strides = if meta.strides.is_empty() { row_major() } else { meta.static_strides()? };
-    Some((strides, meta.storage_offset.as_constant()?))
-}
-
 // aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)
-/// The longest stride cuts the storage into windows, the next one cuts these, and so on; a stride of 0 repeats.
+/// Values are dense, so the operand's memory is its elements in order: the client refuses other operands. The longest
+/// stride cuts it into windows, the next one cuts these, and so on; a stride of 0 repeats.
 fn lower_as_strided(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let ty = ctx.output_type(node, 0)?;
     if ty.elements() == 0 {
         return Ok(ctx.b.splat(Scalar::Int(0), &ty)?.into());
     }
-    let flat = storage(ctx, node)?;
+    let x = ctx.tensor(node, "self")?;
+    let count = ctx.b.ty(x).elements();
+    let flat = ctx.b.reshape(x, &[count])?;
     let stride = ctx.ints(node, "stride")?;
     let offset = ctx.opt_int(node, "storage_offset")?.unwrap_or(0);
     if stride.len() != ty.rank() || offset < 0 || stride.iter().any(|s| *s < 0) {
         return Err(RuleError::Internal(format!("strides {stride:?} from {offset} for {ty}")));
     }
     let reach = 1 + (0..ty.rank()).map(|d| (ty.dims[d] - 1) * stride[d]).sum::<i64>();
-    if offset + reach > ctx.b.dims(flat)[0] {
+    if offset + reach > count {
         return Err(RuleError::unsupported(format!(
-            "as_strided reads {reach} elements from {offset} on, but the tensor has {}",
-            ctx.b.dims(flat)[0]
+            "as_strided reads {reach} elements from {offset} on, but the tensor has {count}: what lies in memory after a \
+             view is not known",
         )));
     }
     let mut x = ctx.b.slice_dim(flat, 0, offset, offset + reach, 1)?;
