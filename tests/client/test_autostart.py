@@ -11,6 +11,8 @@ from loopback import build
 
 from tpud import _tpud
 
+REAL = os.environ.get("TPUD_BIN")
+
 # A daemon as far as starting is concerned: one process gets the lock and serves, the others leave. The test that
 # uses it counts how many were started; a real `tpud` is used where TPUD_BIN names one.
 SERVE = """#!/bin/sh
@@ -117,3 +119,19 @@ def test_many_at_once_end_with_one_daemon(runtime, monkeypatch, tmp_path):
         for line in (runtime / "daemon.log").read_text().splitlines():
             if line.startswith("serving"):
                 os.kill(int(line.split()[1]), 9)
+
+
+@pytest.mark.skipif(REAL is None, reason="TPUD_BIN names no daemon")
+def test_many_at_once_end_with_one_real_daemon(runtime, monkeypatch, tmp_path):
+    monkeypatch.setenv("TPUD_BIN", REAL)
+    monkeypatch.setenv("TPUD_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TPUD_DEVICE", "none")
+    children = [subprocess.Popen([sys.executable, "-c", CHILD], stdout=-1, stderr=-1) for _ in range(64)]
+    ends = [(*child.communicate(timeout=120), child.returncode) for child in children]
+    try:
+        assert {(stderr, code) for _, stderr, code in ends} == {(b"", 0)}
+        assert len({stdout for stdout, _, _ in ends}) == 1
+    finally:
+        connection = _tpud.Connection.open(_tpud.daemon_address(), "0.1.0", "2.15.0")
+        connection.shutdown_daemon()
+        connection.close()
