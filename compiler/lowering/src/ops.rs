@@ -1,5 +1,7 @@
 //! The rules, a file per op family. A new family is a line in each of these two lists.
 
+mod activation;
+mod activation_backward;
 mod argreduce;
 mod bitwise;
 mod cast;
@@ -10,6 +12,7 @@ mod create;
 mod division;
 mod elementwise;
 mod grouped_mm;
+mod extrema;
 mod histogram;
 mod index;
 mod index_dim;
@@ -18,6 +21,7 @@ mod norm;
 mod pad;
 mod power;
 mod reduce;
+mod rounding;
 mod scan;
 mod scatter;
 mod select;
@@ -34,6 +38,8 @@ use crate::registry::Rule;
 /// The tables of all families.
 #[rustfmt::skip]
 pub(crate) const ALL: &[&[Rule]] = &[
+    activation::RULES,
+    activation_backward::RULES,
     argreduce::RULES,
     bitwise::RULES,
     cast::RULES,
@@ -44,6 +50,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     division::RULES,
     elementwise::RULES,
     grouped_mm::RULES,
+    extrema::RULES,
     histogram::RULES,
     index::RULES,
     index_dim::RULES,
@@ -52,6 +59,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     pad::RULES,
     power::RULES,
     reduce::RULES,
+    rounding::RULES,
     scan::RULES,
     scatter::RULES,
     select::RULES,
