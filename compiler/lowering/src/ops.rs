@@ -11,8 +11,8 @@ mod conv;
 mod create;
 mod division;
 mod elementwise;
-mod grouped_mm;
 mod extrema;
+mod grouped_mm;
 mod histogram;
 mod index;
 mod index_dim;
@@ -49,8 +49,8 @@ pub(crate) const ALL: &[&[Rule]] = &[
     create::RULES,
     division::RULES,
     elementwise::RULES,
-    grouped_mm::RULES,
     extrema::RULES,
+    grouped_mm::RULES,
     histogram::RULES,
     index::RULES,
     index_dim::RULES,
