@@ -21,10 +21,10 @@ prims = torch.ops.prims
 # Whole, although core decomposes them: one StableHLO op or a short emission, with better numerics or fewer nodes.
 KEEP: dict[str, tuple[str, ...]] = {
     "activations": ("silu", "hardswish", "hardsigmoid", "softplus", "log_sigmoid_forward"),
-    "arithmetic": ("addcmul", "baddbmm", "rsub", "floor_divide", "clamp_min", "clamp_max", "sgn"),
+    "arithmetic": ("addcmul", "addcdiv", "baddbmm", "lerp", "rsub", "floor_divide", "clamp_min", "clamp_max", "sgn"),
     "selection": ("masked_fill", "tril", "triu", "roll", "index_add", "index_copy"),
-    "construction": ("eye", "stack", "linspace"),
-    "reductions": ("all", "linalg_vector_norm"),
+    "construction": ("eye", "stack", "linspace", "diag_embed"),
+    "reductions": ("all", "linalg_vector_norm", "aminmax", "count_nonzero", "std", "std_mean"),
     "padding and resampling": (
         "reflection_pad1d",
         "reflection_pad2d",
@@ -144,50 +144,18 @@ def _copy(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
 
 
 def _as_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
-    """A gather over the flat storage, when the whole storage is known: `self` fills it without gaps or overlap."""
+    """Over the flat storage, when that is known: `self` fills it without gaps or overlap, in some order.
+
+    Values are row-major in the graph, so what reaches the server is an `as_strided` of a contiguous tensor.
+    """
     offset = self.storage_offset() if storage_offset is None else storage_offset
+    if self.storage_offset() != 0 or (self.is_contiguous() and storage_offset is not None):
+        return NotImplemented
     order = sorted(range(self.dim()), key=lambda dim: -self.stride(dim))
-    if self.storage_offset() != 0 or not self.permute(order).is_contiguous():
+    flat = self.permute(order)
+    if not flat.is_contiguous():
         return NotImplemented
-    if math.prod(size) and offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) >= self.numel():
-        return NotImplemented
-    flat = self.permute(order).reshape(-1)
-    dense = [math.prod(size[dim + 1 :]) for dim in range(len(size))]
-    if list(stride) == dense and offset + math.prod(size) <= self.numel():
-        return flat.narrow(0, offset, math.prod(size)).view(size)
-    index = torch.full(tuple(size), offset, dtype=torch.int64, device=self.device)
-    for dim, (length, step) in enumerate(zip(size, stride, strict=True)):
-        line = torch.arange(length, dtype=torch.int64, device=self.device) * step
-        index = index + line.view([-1 if other == dim else 1 for other in range(len(size))])
-    return aten.index.Tensor(flat, [index])
-
-
-def _masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """The n-th true position takes the n-th element of `source`."""
-    self, mask = torch.broadcast_tensors(self, mask)
-    if source.numel() == 0:
-        return self.clone()
-    position = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
-    picked = source.reshape(-1)[position.clamp(0, source.numel() - 1)]
-    return torch.where(mask, picked.view(self.shape), self)
-
-
-def _histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """Counts by comparison of bin numbers; what lies outside of [min, max] is not counted."""
-    values = self.reshape(-1)
-    if min == max and values.numel():
-        low, high = values.amin(), values.amax()
-        same = (low == high).to(self.dtype)
-        low, high = low - same, high + same
-    elif min == max:
-        low, high = values.new_full((), min - 1), values.new_full((), max + 1)
-    else:
-        low, high = values.new_full((), min), values.new_full((), max)
-    inside = (values >= low) & (values <= high)
-    slot = ((values - low) / (high - low) * bins).floor().clamp(0, bins - 1)
-    slot = torch.where(inside, slot, torch.full_like(slot, bins)).to(torch.int64)
-    hits = slot.unsqueeze(1) == torch.arange(bins, dtype=torch.int64, device=self.device)
-    return hits.sum(0).to(self.dtype)
+    return aten.as_strided.default(flat, size, stride, offset)
 
 
 def _group_mask(offsets: Tensor, rows: int) -> Tensor:
@@ -198,7 +166,12 @@ def _group_mask(offsets: Tensor, rows: int) -> Tensor:
 
 
 def _grouped_rows(rows: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
-    """Each row times the matrix of its group; every group multiplies all rows, the foreign ones zeroed."""
+    """Each row times the matrix of its group."""
+    custom = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
+    if custom is not None:
+        # transformers' op is the one that the server has a lowering for, whose work grows with the rows only.
+        return custom.default(rows, weight, offsets)
+    # Every group multiplies all rows, the foreign ones zeroed.
     mask = _group_mask(offsets, rows.size(0)).unsqueeze(-1)
     masked = torch.where(mask, rows.unsqueeze(0), rows.new_zeros(()))
     return torch.bmm(masked, weight).sum(0, dtype=rows.dtype)
@@ -227,10 +200,6 @@ def _grouped_mm(
     return out if out_dtype is None else out.to(out_dtype)
 
 
-def _grouped_mm_backward(rows: Tensor, weight: Tensor, offs: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
-    return _grouped_rows(grad, weight.transpose(1, 2), offs), _grouped_columns(rows.t(), grad, offs)
-
-
 def _convert_element_type(a: Tensor, dtype: torch.dtype) -> Tensor:
     return aten._to_copy.default(a, dtype=dtype)
 
@@ -251,21 +220,10 @@ OWN: dict[Any, Callable[..., Any]] = {
     aten.copy.default: _copy,
     aten.as_strided.default: _as_strided,
     aten.lift_fresh_copy.default: lambda self: aten.clone.default(self),
-    # Ops with data-dependent counts inside, but a static shape.
-    aten.masked_scatter.default: _masked_scatter,
-    aten.histc.default: _histc,
-    aten._is_all_true.default: lambda self: aten.all.default(self),
-    aten._is_any_true.default: lambda self: aten.any.default(self),
     aten._grouped_mm.default: _grouped_mm,
     # prims that torch's own decompositions leave behind.
     prims.convert_element_type.default: _convert_element_type,
     prims.iota.default: _iota,
-}
-
-# Custom ops of other libraries, by name: they exist only once their library is imported.
-CUSTOM: dict[str, Callable[..., Any]] = {
-    "transformers::grouped_mm_fallback": _grouped_rows,
-    "transformers::grouped_mm_fallback_backward": _grouped_mm_backward,
 }
 
 
@@ -276,7 +234,8 @@ def _overloads(name: str) -> list[Any]:
 
 
 @functools.cache
-def _fixed_table() -> dict[Any, Callable[..., Any]]:
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """The whole table."""
     from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
 
     table = dict(_core_aten_decompositions_post_autograd())
@@ -288,15 +247,4 @@ def _fixed_table() -> dict[Any, Callable[..., Any]]:
         for name in names:
             table.update({op: decomposition_table[op] for op in _overloads(name) if op in decomposition_table})
     table.update(OWN)
-    return table
-
-
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """The whole table, with the custom ops of the libraries that are imported by now."""
-    table = dict(_fixed_table())
-    for qualified, function in CUSTOM.items():
-        namespace, _, name = qualified.partition("::")
-        packet = getattr(getattr(torch.ops, namespace), name, None)
-        if packet is not None:
-            table[packet.default] = function
     return table

@@ -155,6 +155,8 @@ class _Encoder:
                 self.values[node] = source[node.args[1]]
             return
         try:
+            if node.target is torch.ops.aten.as_strided.default:
+                check_as_strided(node)
             outputs = [describe(each) for each in _results(node)]
             args = self.arguments(node)
             location = locate(node)
@@ -243,6 +245,17 @@ def describe(value: Any) -> Any:
     if not all(isinstance(size, int) for size in sizes):
         raise _Unencodable(f"its size {tuple(sizes)} is not known before it runs")
     return dtype_name(value.dtype), sizes, None
+
+
+def check_as_strided(node: fx.Node) -> None:
+    """Values are dense and row-major in the graph, so `as_strided` must have been traced on such a tensor, and stay
+    inside of it."""
+    source, size, stride = node.args[:3]
+    value = source.meta["val"]
+    offset = node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")
+    last = (offset or 0) + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if value.storage_offset() or not value.is_contiguous() or (0 not in size and last >= value.numel()):
+        raise _Unencodable("it looks at memory outside of the tensor that it is given")
 
 
 def dense_host(tensor: torch.Tensor) -> torch.Tensor:
