@@ -3,10 +3,13 @@
 use crate::*;
 
 /// A slot that takes one argument struct and returns null or an error owned by the caller.
-pub type Function<T> = Option<unsafe extern "C" fn(args: *mut T) -> *mut PJRT_Error>;
+///
+/// "C-unwind", because XLA lets C++ exceptions out on some modules: they end the process either way, but this way
+/// their passing through Rust is defined.
+pub type Function<T> = Option<unsafe extern "C-unwind" fn(args: *mut T) -> *mut PJRT_Error>;
 
 /// A slot that takes one argument struct and cannot fail.
-pub type VoidFunction<T> = Option<unsafe extern "C" fn(args: *mut T)>;
+pub type VoidFunction<T> = Option<unsafe extern "C-unwind" fn(args: *mut T)>;
 
 /// A slot that this project does not call.
 pub type Unused = Option<unsafe extern "C" fn()>;

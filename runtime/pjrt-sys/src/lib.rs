@@ -44,3 +44,43 @@ pub use padded::{Padded, PjrtStruct};
 pub use plugin::*;
 pub use topology::*;
 pub use types::*;
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+
+    /// Sizes and offsets that a C compiler gives for the header of API 0.81.
+    #[test]
+    fn layouts_are_those_of_the_header() {
+        assert_eq!(offset_of!(PJRT_Api, PJRT_Client_Create), 120);
+        assert_eq!(offset_of!(PJRT_Api, PJRT_Executable_GetCompiledMemoryStats), 808);
+        assert_eq!(offset_of!(PJRT_Executable_GetCompiledMemoryStats_Args, peak_memory_in_bytes), 104);
+        assert_eq!(offset_of!(PJRT_Buffer_MemoryLayout, r#type), 72);
+        let sizes = [
+            (size_of::<PJRT_NamedValue>(), 56),
+            (size_of::<PJRT_Program>(), 48),
+            (size_of::<PJRT_ExecuteOptions>(), 112),
+            (size_of::<PJRT_Client_Create_Args>(), 88),
+            (size_of::<PJRT_Client_BufferFromHostBuffer_Args>(), 120),
+            (size_of::<PJRT_Device_MemoryStats_Args>(), 192),
+            (size_of::<PJRT_Executable_Serialize_Args>(), 56),
+            (size_of::<PJRT_Executable_DeserializeAndLoad_Args>(), 64),
+            (size_of::<PJRT_LoadedExecutable_Execute_Args>(), 80),
+            (size_of::<PJRT_Buffer_ToHostBuffer_Args>(), 56),
+            (size_of::<PJRT_TopologyDescription_Serialize_Args>(), 56),
+            (size_of::<PJRT_Compile_Args>(), 64),
+        ];
+        for (index, (ours, header)) in sizes.into_iter().enumerate() {
+            assert_eq!(ours, header, "row {index}");
+        }
+    }
+
+    #[test]
+    fn a_padded_struct_is_zero_but_for_its_size() {
+        let padded = Padded::<PJRT_Event_IsReady_Args>::new();
+        assert_eq!(padded.struct_size, size_of::<PJRT_Event_IsReady_Args>() + 256);
+        assert!(padded.event.is_null() && padded.extension_start.is_null() && !padded.is_ready);
+    }
+}

@@ -1,10 +1,13 @@
-//! Measures a CPU plugin: client, compile, execute, transfers. `TPUD_CPU_PLUGIN` chooses the plugin.
+//! Measures a CPU plugin: client, compile, execute, transfers, and the modules (StableHLO text) given as arguments,
+//! on inputs of zeros. `TPUD_CPU_PLUGIN` chooses the plugin.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
 
-use tpud_pjrt::{AlignedBytes, Buffer, CompileOptions, ElementType, Error, Program, TensorType, platform};
+use tpud_pjrt::{
+    AlignedBytes, Buffer, CompileOptions, Device, ElementType, Error, Program, TensorType, platform,
+};
 
 const SMALL: &str = "func.func @main(%a: tensor<2x2xf32>, %b: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %0 = stablehlo.add %a, %b : tensor<2x2xf32>
@@ -22,13 +25,7 @@ fn main() -> Result<(), Error> {
         timed(|| plugin.identity().map(|i| i.key()))
     );
     println!("  attributes {:?}", plugin.attributes().keys().collect::<Vec<_>>());
-    let (open, client) = timed(|| {
-        let mut options = vec![("cpu_device_count".to_owned(), tpud_pjrt::NamedValue::Integer(1))];
-        if let Ok(value) = std::env::var("ASYNC") {
-            options.push(("asynchronous".to_owned(), tpud_pjrt::NamedValue::Bool(value == "1")));
-        }
-        plugin.create_client(&options)
-    });
+    let (open, client) = timed(|| platform::cpu::create_client(&plugin, 1));
     let client = client?;
     println!("  client {open:?}: {:?}", client.devices()?);
     let device = client.first_device()?;
@@ -68,20 +65,24 @@ fn main() -> Result<(), Error> {
             executable.execute(&[&a, &b], &[]).unwrap()[0].read_into(&mut out).unwrap();
         })
     );
-    for size in [256, 1024] {
-        let text = format!(
-            "func.func @main(%a: tensor<{size}x{size}xf32>) -> tensor<{size}x{size}xf32> {{
-              %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : \
-             (tensor<{size}x{size}xf32>, tensor<{size}x{size}xf32>) -> tensor<{size}x{size}xf32>
-              return %0 : tensor<{size}x{size}xf32> }}"
-        );
-        let (compile, executable) = timed(|| client.compile(&Program::mlir(text.as_bytes()), &options));
-        let executable = executable?;
-        let kind = TensorType::new(ElementType::F32, [size, size]);
-        let a = Buffer::from_host(&device, kind.clone(), AlignedBytes::zeroed(kind.bytes()?)?)?;
-        let run = median(10, || executable.execute(&[&a], &[]).unwrap()[0].wait_ready().unwrap());
-        println!("  matmul {size}: compile {compile:?}, run {run:?}");
+    for path in std::env::args().skip(1) {
+        measure_module(&device, &path, &options)?;
     }
+    Ok(())
+}
+
+fn measure_module(device: &Device, path: &str, options: &CompileOptions) -> Result<(), Error> {
+    let text = std::fs::read(path).unwrap();
+    let (compile, executable) = timed(|| device.client().compile(&Program::mlir(&text), options));
+    let executable = executable?;
+    let zeros =
+        |kind: &TensorType| Buffer::from_host(device, kind.clone(), AlignedBytes::zeroed(kind.bytes()?)?);
+    let inputs: Vec<Buffer> = executable.signature().inputs.iter().map(zeros).collect::<Result<_, _>>()?;
+    let inputs: Vec<&Buffer> = inputs.iter().collect();
+    let run = median(10, || executable.execute(&inputs, &[]).unwrap()[0].wait_ready().unwrap());
+    let bytes = executable.executable().serialize()?;
+    let (reload, _) = timed(|| device.client().deserialize(&bytes));
+    println!("  {path}: compile {compile:?}, run {run:?}, {} bytes, reload {reload:?}", bytes.len());
     Ok(())
 }
 

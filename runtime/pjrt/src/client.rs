@@ -9,7 +9,7 @@ use tpud_pjrt_sys as sys;
 use crate::api::{self, Api};
 use crate::compile::{CompileOptions, Program};
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::loaded_executable::LoadedExecutable;
 use crate::named_value::{self, NamedValue};
 use crate::plugin::Plugin;
@@ -110,7 +110,7 @@ impl Client {
         args.serialized_executable = executable.as_ptr().cast();
         args.serialized_executable_size = executable.len();
         // SAFETY: the bytes outlive the call; null options mean those in the executable.
-        unsafe { call!(self.api(), PJRT_Executable_DeserializeAndLoad, args) }?;
+        unsafe { call!(self.api(), PJRT_Executable_DeserializeAndLoad, args) }.map_err(bad_executable)?;
         let raw = api::non_null("PJRT_Executable_DeserializeAndLoad", args.loaded_executable)?;
         LoadedExecutable::new(self.clone(), raw)
     }
@@ -131,6 +131,16 @@ impl Client {
 
     pub(crate) fn raw(&self) -> *mut sys::PJRT_Client {
         self.0.raw.as_ptr()
+    }
+}
+
+/// Plugins answer INVALID_ARGUMENT or INTERNAL to bytes that they cannot read.
+fn bad_executable(error: Error) -> Error {
+    match error {
+        Error::Plugin { code: Code::InvalidArgument | Code::Internal, message, .. } => {
+            Error::BadExecutable { reason: message }
+        }
+        other => other,
     }
 }
 

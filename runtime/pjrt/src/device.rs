@@ -103,6 +103,16 @@ impl fmt::Debug for Device {
 }
 
 impl DeviceDescription {
+    /// The memory that programs may use, where the plugin says it; libtpu does, with what it keeps for itself taken
+    /// off (31.2 of a v6e's 32 GiB), for devices that are not present too.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        match self.attributes.get("device_memory_bytes_limit") {
+            Some(NamedValue::Integer(bytes)) => u64::try_from(*bytes).ok(),
+            _ => None,
+        }
+    }
+
     /// # Safety
     /// `raw` must be a description of `api`'s plugin whose owner is alive.
     pub(crate) unsafe fn read(api: Api, raw: *mut sys::PJRT_DeviceDescription) -> Result<Self> {

@@ -193,7 +193,7 @@ impl Error {
             let mut text = String::new();
             if let Some(function) = table.PJRT_Error_Message {
                 function(message.as_mut_ptr());
-                text = crate::api::text(message.message, message.message_size);
+                text = without_trace(&crate::api::text(message.message, message.message_size));
             }
             if let Some(function) = table.PJRT_Error_Destroy {
                 function(destroy.as_mut_ptr());
@@ -201,6 +201,12 @@ impl Error {
             Self::Plugin { call, code: Code::from_raw(code.code), message: text }
         }
     }
+}
+
+/// The message without the trace of XLA's source lines that newer plugins append.
+fn without_trace(message: &str) -> String {
+    let end = message.find("=== Source Location Trace").unwrap_or(message.len());
+    message[..end].trim_end().to_owned()
 }
 
 /// A status code. The numbers are those of gRPC and pass through unchanged.

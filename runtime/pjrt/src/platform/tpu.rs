@@ -71,23 +71,41 @@ struct Generation {
     rank: usize,
     /// PJRT's device kind.
     kind: &'static str,
-    /// Memory that one device (which may be half a chip) has.
+    /// Memory that programs may use on one device (which may be half a chip).
     memory_bytes: u64,
     /// A topology of one host, as an example and for lists.
     example: &'static str,
 }
 
-const GIB: u64 = 1 << 30;
-
+/// Memory is what libtpu 0.0.52 says in `device_memory_bytes_limit` of a topology of one chip.
 const GENERATIONS: [Generation; 4] = [
-    Generation { names: &["v5e"], rank: 2, kind: "TPU v5 lite", memory_bytes: 16 * GIB, example: "v5e:2x2" },
-    Generation { names: &["v5p"], rank: 3, kind: "TPU v5", memory_bytes: 95 * GIB, example: "v5p:2x2x1" },
-    Generation { names: &["v6e"], rank: 2, kind: "TPU v6 lite", memory_bytes: 32 * GIB, example: "v6e:2x2" },
+    Generation {
+        names: &["v5e"],
+        rank: 2,
+        kind: "TPU v5 lite",
+        memory_bytes: 16_909_336_064,
+        example: "v5e:2x2",
+    },
+    Generation {
+        names: &["v5p"],
+        rank: 3,
+        kind: "TPU v5",
+        memory_bytes: 102_786_661_888,
+        example: "v5p:2x2x1",
+    },
+    Generation {
+        names: &["v6e"],
+        rank: 2,
+        kind: "TPU v6 lite",
+        memory_bytes: 33_546_042_880,
+        example: "v6e:2x2",
+    },
+    // Two devices a chip, each with half of its 192 GB.
     Generation {
         names: &["tpu7x", "v7x"],
         rank: 3,
         kind: "TPU7x",
-        memory_bytes: 96 * GIB,
+        memory_bytes: 101_724_453_888,
         example: "tpu7x:2x2x1",
     },
 ];
@@ -123,8 +141,48 @@ pub fn topology(plugin: &Plugin, name: &str) -> Result<Topology> {
     plugin.topology(&canonical_topology(name)?, &[])
 }
 
-/// Memory of one device by PJRT's device kind; none for a kind that is not known.
+/// Memory of one device by PJRT's device kind; none for a kind that is not known. Where there is a description,
+/// [`crate::DeviceDescription::memory_bytes`] is exact.
 #[must_use]
 pub fn memory_bytes(kind: &str) -> Option<u64> {
     GENERATIONS.iter().find(|generation| generation.kind == kind).map(|generation| generation.memory_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topologies_have_one_spelling() {
+        for (given, canonical) in [
+            ("v6e:2x2", "v6e:2x2"),
+            ("v7x:2x2x1", "tpu7x:2x2x1"),
+            ("tpu7x:1x1x1", "tpu7x:1x1x1"),
+            ("v5e:01x1", "v5e:1x1"),
+        ] {
+            assert_eq!(canonical_topology(given).unwrap(), canonical);
+        }
+        for name in topologies() {
+            assert_eq!(canonical_topology(name).unwrap(), name);
+        }
+    }
+
+    #[test]
+    fn a_wrong_topology_says_how_to_write_one() {
+        for name in ["", "v6e", "v9:2x2", "tpu:v6e", "v5litepod:4"] {
+            let error = canonical_topology(name).unwrap_err().to_string();
+            assert!(error.contains("v5e:2x2, v5p:2x2x1, v6e:2x2, tpu7x:2x2x1"), "{error}");
+        }
+        for name in ["v6e:", "v6e:2", "v6e:2x2x1", "v6e:0x2", "v6e:-1x2", "v6e:2x99999999999"] {
+            let error = canonical_topology(name).unwrap_err().to_string();
+            assert_eq!(error, format!("unknown topology \"{name}\": v6e takes 2 sizes, e.g. v6e:2x2"));
+        }
+    }
+
+    #[test]
+    fn a_compiling_process_neither_asks_nor_locks() {
+        let names: Vec<_> = environment(Role::Compile).into_iter().map(|(name, _)| name).collect();
+        assert!(names.contains(&"TPU_SKIP_MDS_QUERY") && names.contains(&"ALLOW_MULTIPLE_LIBTPU_LOAD"));
+        assert!(environment(Role::Execute).iter().all(|(name, _)| *name != "ALLOW_MULTIPLE_LIBTPU_LOAD"));
+    }
 }

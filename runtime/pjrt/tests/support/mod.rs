@@ -83,3 +83,25 @@ pub(crate) fn add_module(kind: &str) -> String {
         }}"
     )
 }
+
+/// Runs the calling test in a process of its own, with these variables, unless this is that process already. Answers
+/// the child's outcome to the parent and nothing to the child, which goes on with the test's body.
+pub(crate) fn in_child(test: &str, variables: &[(&str, &str)]) -> Option<std::process::Output> {
+    const MARK: &str = "TPUD_TEST_CHILD";
+    if std::env::var_os(MARK).is_some() {
+        return None;
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(MARK, "1")
+        .envs(variables.iter().copied());
+    Some(command.output().unwrap())
+}
+
+/// The child must have passed; its output is shown when it has not.
+pub(crate) fn assert_passed(output: &std::process::Output) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr));
+    assert!(text(&output.stdout).contains("1 passed"), "{}", text(&output.stdout));
+}
