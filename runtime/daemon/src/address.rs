@@ -97,10 +97,10 @@ fn runtime_directory() -> PathBuf {
     PathBuf::from(format!("/tmp/tpud-{}", rustix::process::getuid().as_raw()))
 }
 
-/// Makes `path` with mode 0700 if it is missing, then checks that it is a directory of ours that others can't use.
+/// Makes `path` with mode 0700 if it is missing, then checks that it is a directory of ours that others can't write.
 pub(crate) fn ensure_private(path: &Path) -> Result<(), AddressError> {
     let failed = |source| AddressError::Directory { path: path.to_owned(), source };
-    match fs::DirBuilder::new().mode(0o700).create(path) {
+    match fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed(error)),
@@ -113,8 +113,8 @@ pub(crate) fn ensure_private(path: &Path) -> Result<(), AddressError> {
     if meta.uid() != rustix::process::getuid().as_raw() {
         return unsafe_because("belongs to another user");
     }
-    if meta.mode() & 0o077 != 0 {
-        return unsafe_because("can be used by other users (mode must be 0700)");
+    if meta.mode() & 0o022 != 0 {
+        return unsafe_because("can be written by other users");
     }
     Ok(())
 }
@@ -147,7 +147,7 @@ mod tests {
         let path = temp.path().join("run");
         ensure_private(&path).unwrap();
         ensure_private(&path).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).unwrap();
         assert!(matches!(ensure_private(&path), Err(AddressError::Unsafe { .. })));
         let link = temp.path().join("link");
         std::os::unix::fs::symlink(temp.path(), &link).unwrap();

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tpud_cache::Cache;
 use tpud_device::{Device, PjrtDevice};
+use tpud_pjrt::platform::cpu;
 use tpud_pjrt::platform::tpu::{self, Role};
 
-use crate::compile::{Compiler, OwnDevice};
+use crate::compile::{Compiler, OwnDevice, Platform};
 use crate::config::{Config, DeviceChoice};
 use crate::counters::Counters;
 use crate::error::{DaemonError, Result};
@@ -29,6 +30,11 @@ pub(crate) async fn daemon(config: Config, address: &str) -> Result<Arc<Daemon>>
     };
     let pool = Arc::new(Pool::new(launch.clone(), limits)?);
     let platforms = Arc::new(Platforms::new(launch, Arc::clone(&pool)));
+    if config.device == DeviceChoice::Cpu
+        && let (Some(device), Ok(path)) = (&device, cpu::find())
+    {
+        platforms.seed(Platform::Cpu, device.info(), &path);
+    }
     let counters = Arc::new(Counters::default());
     let own = OwnDevice { choice: config.device, topology: None };
     let compiler =

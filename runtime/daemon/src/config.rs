@@ -113,8 +113,9 @@ impl WorkerConfig {
 pub struct SessionConfig {
     /// Seconds that a session lives without a sign of its client.
     pub lease_seconds: u32,
-    /// Seconds without a session after which the daemon exits; 0: never.
-    pub idle_timeout_seconds: u64,
+    /// Seconds without a session after which the daemon exits; 0: never. Unset: 600 on the per-user socket, where
+    /// clients start a daemon by themselves, and never elsewhere.
+    pub idle_timeout_seconds: Option<u64>,
     /// Device bytes that one session may hold; 0: no limit.
     pub memory_bytes: u64,
     /// Sessions at once.
@@ -123,7 +124,7 @@ pub struct SessionConfig {
 
 impl Default for SessionConfig {
     fn default() -> Self {
-        Self { lease_seconds: 60, idle_timeout_seconds: 0, memory_bytes: 0, max_sessions: 4096 }
+        Self { lease_seconds: 60, idle_timeout_seconds: None, memory_bytes: 0, max_sessions: 4096 }
     }
 }
 
@@ -222,9 +223,12 @@ impl Config {
             .ok_or(ConfigError::NoCacheDirectory)
     }
 
-    /// The lease of a session.
-    pub fn lease(&self) -> Duration {
-        Duration::from_secs(self.sessions.lease_seconds.into())
+    /// How long a daemon without sessions goes on; none: for ever.
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        let default = if self.address.is_none() { 600 } else { 0 };
+        Some(self.sessions.idle_timeout_seconds.unwrap_or(default))
+            .filter(|s| *s > 0)
+            .map(Duration::from_secs)
     }
 }
 
@@ -253,7 +257,7 @@ mod tests {
         let expected = Config {
             address: Some("unix:///run/user/1000/tpud/daemon.sock".parse().unwrap()),
             cache: CacheConfig { directory: Some("/home/me/.cache/tpud".into()), ..CacheConfig::default() },
-            workers: WorkerConfig { program: None, ..WorkerConfig::default() },
+            sessions: SessionConfig { idle_timeout_seconds: Some(600), ..SessionConfig::default() },
             ..Config::default()
         };
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), expected);

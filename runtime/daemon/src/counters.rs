@@ -7,7 +7,7 @@ use tpud_proto::v1;
 /// One atomic per field of `tpud.v1.Counters`.
 #[derive(Debug, Default)]
 #[allow(missing_docs)] // the fields are documented in status.proto
-pub struct Counters {
+pub(crate) struct Counters {
     pub compile_requests: AtomicU64,
     pub xla_compiles: AtomicU64,
     pub lowerings: AtomicU64,
@@ -23,13 +23,13 @@ pub struct Counters {
 }
 
 /// Adds one.
-pub fn count(counter: &AtomicU64) {
+pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
 impl Counters {
     /// The counters as they are now.
-    pub fn snapshot(&self) -> v1::Counters {
+    pub(crate) fn snapshot(&self) -> v1::Counters {
         v1::Counters {
             compile_requests: self.compile_requests.load(Relaxed),
             xla_compiles: self.xla_compiles.load(Relaxed),

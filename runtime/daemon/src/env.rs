@@ -29,7 +29,7 @@ pub const WORKER_MEMORY_BYTES: &str = "TPUD_WORKER_MEMORY_BYTES";
 pub const QUEUE_LIMIT: &str = "TPUD_QUEUE_LIMIT";
 /// The longest that one compile may take, in seconds.
 pub const COMPILE_TIMEOUT: &str = "TPUD_COMPILE_TIMEOUT";
-/// Seconds without a session after which the daemon exits; 0: never.
+/// Seconds without a session after which the daemon exits; 0: never; unset: 600 on the per-user socket.
 pub const IDLE_TIMEOUT: &str = "TPUD_IDLE_TIMEOUT";
 /// Seconds that a session lives without a sign of its client.
 pub const LEASE: &str = "TPUD_LEASE";
@@ -41,7 +41,7 @@ pub const MAX_MESSAGE_BYTES: &str = "TPUD_MAX_MESSAGE_BYTES";
 pub const LOG: &str = "TPUD_LOG";
 /// The Python that converts `.pt2` archives; default `python3`.
 pub const PYTHON: &str = "TPUD_PYTHON";
-/// Makes a worker misbehave on its next job: `abort`, `hang` or `sleep:SECONDS`. Debug builds only.
+/// Makes workers misbehave: `abort`, `hang` or `sleep:SECONDS`, for some graphs only with `@NAME`. Debug builds only.
 pub const TEST_FAULT: &str = "TPUD_TEST_FAULT";
 
 /// Reads a variable; unset and empty are the same.

@@ -9,7 +9,7 @@ use crate::session::SharedError;
 
 /// What a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HandleKind {
+pub(crate) enum HandleKind {
     /// Device memory.
     Buffer,
     /// A loaded executable.
@@ -27,7 +27,7 @@ impl std::fmt::Display for HandleKind {
 
 /// Why a request failed. Cloned to everybody who waited for the same work.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum DaemonError {
+pub(crate) enum DaemonError {
     /// Client and daemon have no protocol version in common.
     #[error(
         "client {client_version} speaks protocol {min} to {max}, this daemon {} speaks {} to {}",
@@ -154,7 +154,7 @@ pub enum DaemonError {
         /// How long.
         seconds: u64,
         /// The last of the errors.
-        last: v1::Error,
+        last: Box<v1::Error>,
     },
     /// The client's deadline passed.
     #[error("the request's deadline passed while {0}")]
@@ -185,7 +185,7 @@ pub enum DaemonError {
 }
 
 /// `Result` with [`DaemonError`].
-pub type Result<T, E = DaemonError> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = DaemonError> = std::result::Result<T, E>;
 
 macro_rules! shared_from {
     ($($variant:ident($source:ty)),* $(,)?) => {$(

@@ -103,3 +103,47 @@ pub(crate) fn too_large(status: &Status, limit: usize) -> Option<DaemonError> {
     let found = rest.split_whitespace().next()?.parse().unwrap_or_default();
     Some(DaemonError::MessageTooLarge { found, limit: limit as u64 })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use tower::{ServiceExt, service_fn};
+
+    use super::*;
+
+    async fn answer_of<F>(inner: fn(Request<Body>) -> F) -> Status
+    where
+        F: Future<Output = Result<Response<Body>, Infallible>> + Send + 'static,
+    {
+        let service = GuardLayer { max_message_bytes: 1000 }.layer(service_fn(inner));
+        let response = service.oneshot(Request::new(Body::empty())).await.unwrap();
+        Status::from_header_map(response.headers()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer() {
+        async fn later(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+            tokio::task::yield_now().await;
+            panic!("deep inside")
+        }
+        let status = answer_of(later).await;
+        let error = crate::from_status(&status);
+        assert_eq!((status.code(), error.detail.unwrap().reason.as_str()), (Code::Internal, "PANIC"));
+        assert!(status.message().contains("deep inside"));
+
+        fn at_once(_: Request<Body>) -> std::future::Ready<Result<Response<Body>, Infallible>> {
+            panic!("at once")
+        }
+        assert!(answer_of(at_once).await.message().contains("at once"));
+    }
+
+    #[tokio::test]
+    async fn other_answers_pass_unchanged() {
+        async fn refuse(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+            Ok(Status::out_of_range("index 7").into_http())
+        }
+        let status = answer_of(refuse).await;
+        assert_eq!((status.code(), status.message()), (Code::OutOfRange, "index 7"));
+    }
+}

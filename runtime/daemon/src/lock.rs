@@ -10,13 +10,13 @@ use rustix::fs::{FlockOperation, flock};
 
 /// Held while a daemon owns a socket path. The kernel releases it when the process ends, however it ends.
 #[derive(Debug)]
-pub struct SocketLock {
+pub(crate) struct SocketLock {
     _file: File,
 }
 
 /// What came of trying.
 #[derive(Debug)]
-pub enum Claim {
+pub(crate) enum Claim {
     /// The socket is ours.
     Owned(SocketLock),
     /// A live daemon already answers on it.
@@ -25,7 +25,7 @@ pub enum Claim {
 
 /// Why a socket can't be claimed.
 #[derive(Debug, thiserror::Error)]
-pub enum LockError {
+pub(crate) enum LockError {
     /// The lock file can't be opened or locked.
     #[error("lock file {path}: {source}")]
     Io {
@@ -44,7 +44,7 @@ pub enum LockError {
 
 /// Claims `socket`. While another process holds the lock, waits until it answers (it is starting), or lets go
 /// (it is going down), for at most `patience`.
-pub fn claim(socket: &Path, patience: Duration) -> Result<Claim, LockError> {
+pub(crate) fn claim(socket: &Path, patience: Duration) -> Result<Claim, LockError> {
     let mut name = socket.as_os_str().to_owned();
     name.push(".lock");
     let path = PathBuf::from(name);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use prost::Message;
 use tokio::process::Command;
 use tokio::sync::Mutex as AsyncMutex;
+use tpud_device::DeviceInfo;
 use tpud_proto::v1;
 
 use crate::compile::Platform;
@@ -54,11 +55,25 @@ impl Platforms {
         Self { launch, pool, known: Mutex::default(), probing: AsyncMutex::new(()) }
     }
 
+    /// Takes over what a device of ours knows of its plugin, which was found at `path`.
+    pub(crate) fn seed(&self, platform: Platform, info: &DeviceInfo, path: &Path) {
+        let info = v1::PlatformInfo {
+            platform: platform.name().to_owned(),
+            available: true,
+            plugin_path: path.display().to_string(),
+            plugin_identity: info.plugin_identity.clone(),
+            ..v1::PlatformInfo::default()
+        };
+        let identity = info.plugin_identity.clone();
+        let probe = Probe { info: Some(info), identity, error: None };
+        lock(&self.known).insert(platform, Known { probe, stamp: stamp(path) });
+    }
+
     /// The identity of a platform's plugin, or why there is none.
     pub(crate) async fn identity(&self, platform: Platform) -> Result<String> {
         let probe = self.probe(platform).await?;
         match probe.error {
-            Some(error) => Err(DaemonError::Pool(crate::pool::PoolError::Job(error))),
+            Some(error) => Err(DaemonError::Pool(crate::pool::PoolError::Job(Box::new(error)))),
             None => Ok(probe.identity),
         }
     }

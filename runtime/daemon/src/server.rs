@@ -1,7 +1,6 @@
 //! A daemon from its configuration to its end.
 
 use std::fs::Permissions;
-use std::future::Future;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +13,14 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::transport::Server;
 use tonic::transport::server::Router;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
 
 use crate::address::{Address, AddressError};
 use crate::assemble;
 use crate::config::{Config, ConfigError};
 use crate::guard::GuardLayer;
-use crate::lock::{Claim, LockError, claim};
+use crate::lock::{Claim, claim};
 use crate::services;
 use crate::state::Daemon;
 
@@ -38,11 +39,11 @@ pub enum ServeError {
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The lock of the socket.
-    #[error(transparent)]
-    Lock(#[from] LockError),
+    #[error("{0}")]
+    Lock(String),
     /// The device, the cache, the worker pool.
-    #[error(transparent)]
-    Start(#[from] crate::error::DaemonError),
+    #[error("{0}")]
+    Start(String),
     /// The socket or the server on it.
     #[error("{address}: {problem}")]
     Listen {
@@ -75,7 +76,8 @@ pub async fn serve(config: Config) -> Result<Served, ServeError> {
         None => Address::per_user()?,
     };
     let Some((listener, address)) = listen(&address).await? else { return Ok(Served::ByAnother) };
-    let daemon = assemble::daemon(config, &address).await?;
+    let daemon =
+        assemble::daemon(config, &address).await.map_err(|error| ServeError::Start(error.to_string()))?;
     // After the device: its plugin may install handlers of its own.
     tokio::spawn(watch_signals(Arc::clone(&daemon)));
     tokio::spawn(watch_sessions(Arc::clone(&daemon)));
@@ -92,9 +94,13 @@ pub async fn serve(config: Config) -> Result<Served, ServeError> {
             served
         }
         Listener::Tcp(listener) => {
-            let connections = TcpListenerStream::new(listener).map(|connection| {
-                // Small replies must not wait for acknowledgements of earlier ones.
-                connection.inspect(|connection| drop(connection.set_nodelay(true)))
+            let connections = TcpListenerStream::new(listener).filter_map(|connection| match connection {
+                Ok(stream) => {
+                    // Small replies must not wait for acknowledgements of earlier ones.
+                    let _ = stream.set_nodelay(true);
+                    Some(Ok(stream))
+                }
+                Err(error) => accept_failed(&error),
             });
             run(&daemon, connections, None).await
         }
@@ -114,9 +120,10 @@ async fn listen(address: &Address) -> Result<Option<(Listener, String)>, ServeEr
         Address::Unix(path) => {
             let socket = path.clone();
             let claimed = tokio::task::spawn_blocking(move || claim(&socket, Duration::from_secs(40)));
-            let lock = match claimed.await.map_err(|error| failed(std::io::Error::other(error)))?? {
-                Claim::Owned(lock) => lock,
-                Claim::Served => return Ok(None),
+            let lock = match claimed.await.map_err(|error| failed(std::io::Error::other(error)))? {
+                Ok(Claim::Owned(lock)) => lock,
+                Ok(Claim::Served) => return Ok(None),
+                Err(error) => return Err(ServeError::Lock(error.to_string())),
             };
             // With the lock in hand, a socket file is what a dead daemon left.
             match std::fs::remove_file(path) {
@@ -142,7 +149,7 @@ async fn listen(address: &Address) -> Result<Option<(Listener, String)>, ServeEr
 fn same_user(connection: std::io::Result<UnixStream>) -> Option<std::io::Result<UnixStream>> {
     let stream = match connection {
         Ok(stream) => stream,
-        Err(error) => return Some(Err(error)),
+        Err(error) => return accept_failed(&error),
     };
     match stream.peer_cred() {
         Ok(peer) if peer.uid() == rustix::process::getuid().as_raw() => Some(Ok(stream)),
@@ -157,28 +164,49 @@ fn same_user(connection: std::io::Result<UnixStream>) -> Option<std::io::Result<
     }
 }
 
-async fn router(
-    daemon: &Arc<Daemon>,
-) -> Result<Router<tower::layer::util::Stack<GuardLayer, tower::layer::util::Identity>>, String> {
-    let (reporter, health) = tonic_health::server::health_reporter();
-    for service in
-        ["", "tpud.v1.Session", "tpud.v1.Compile", "tpud.v1.Execute", "tpud.v1.Device", "tpud.v1.Cache"]
-    {
-        reporter.set_service_status(service, tonic_health::ServingStatus::Serving).await;
+/// An accept that fails (most likely there are no descriptors left) must not end the daemon, nor make it spin.
+fn accept_failed<IO>(error: &std::io::Error) -> Option<std::io::Result<IO>> {
+    tracing::warn!("a connection could not be accepted: {error}");
+    std::thread::sleep(Duration::from_millis(20));
+    None
+}
+
+/// What health reports on.
+const SERVICES: [&str; 7] = [
+    "",
+    "tpud.v1.Session",
+    "tpud.v1.Compile",
+    "tpud.v1.Execute",
+    "tpud.v1.Device",
+    "tpud.v1.Cache",
+    "tpud.v1.Status",
+];
+
+async fn report(reporter: &HealthReporter, status: ServingStatus) {
+    for service in SERVICES {
+        reporter.set_service_status(service, status).await;
     }
+}
+
+type GuardedRouter = Router<tower::layer::util::Stack<GuardLayer, tower::layer::util::Identity>>;
+
+async fn router(daemon: &Arc<Daemon>) -> Result<(GuardedRouter, HealthReporter), String> {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    report(&reporter, ServingStatus::Serving).await;
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(tpud_proto::FILE_DESCRIPTOR_SET)
         .build_v1()
         .map_err(|error| error.to_string())?;
     let max_message_bytes = daemon.config.limits.max_message_bytes;
-    Ok(Server::builder()
+    let router = Server::builder()
         .initial_stream_window_size(8 << 20)
         .initial_connection_window_size(16 << 20)
         .max_frame_size(1 << 20)
         .layer(GuardLayer { max_message_bytes })
         .add_routes(services::routes(daemon))
         .add_service(health)
-        .add_service(reflection))
+        .add_service(reflection);
+    Ok((router, reporter))
 }
 
 async fn run<S, IO>(daemon: &Arc<Daemon>, connections: S, socket: Option<&Path>) -> Result<(), String>
@@ -191,7 +219,7 @@ where
         + Send
         + 'static,
 {
-    let router = router(daemon).await?;
+    let (router, health) = router(daemon).await?;
     let (closing, closed) = watch::channel(false);
     let mut server = tokio::spawn(router.serve_with_incoming_shutdown(connections, wait(closed)));
     tokio::select! {
@@ -204,6 +232,7 @@ where
         // New clients start a new daemon, which waits for our lock.
         let _ = std::fs::remove_file(socket);
     }
+    report(&health, ServingStatus::NotServing).await;
     let drained = tokio::time::timeout(DRAIN, async {
         while daemon.is_busy() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -221,10 +250,9 @@ where
     Ok(())
 }
 
-fn wait(mut closed: watch::Receiver<bool>) -> impl Future<Output = ()> {
-    async move {
-        let _ = closed.wait_for(|closed| *closed).await;
-    }
+async fn wait(mut closed: watch::Receiver<bool>) {
+    // The sender outlives the server; were it gone, ending would be right too.
+    let _ = closed.wait_for(|closed| *closed).await;
 }
 
 async fn watch_signals(daemon: Arc<Daemon>) {
@@ -251,8 +279,8 @@ async fn watch_sessions(daemon: Arc<Daemon>) {
     loop {
         interval.tick().await;
         daemon.sessions.reap();
-        let limit = Duration::from_secs(daemon.config.sessions.idle_timeout_seconds);
-        if !limit.is_zero() && !daemon.is_busy() && daemon.sessions.idle_for() >= limit {
+        let over = daemon.config.idle_timeout().is_some_and(|limit| daemon.sessions.idle_for() >= limit);
+        if over && !daemon.is_busy() {
             daemon.stop("idle");
             return;
         }

@@ -14,7 +14,7 @@ type Class = (Code, &'static str, &'static str);
 impl From<&DaemonError> for v1::Error {
     fn from(error: &DaemonError) -> Self {
         if let DaemonError::Pool(PoolError::Job(job)) = error {
-            return job.clone(); // the worker has classified it
+            return v1::Error::clone(job); // the worker has classified it
         }
         let (code, reason, hint) = classify(error);
         let mut detail = v1::ErrorDetail {

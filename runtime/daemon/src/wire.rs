@@ -71,6 +71,11 @@ fn shorten(mut detail: v1::ErrorDetail) -> v1::ErrorDetail {
         issue.message = clip(std::mem::take(&mut issue.message), 200);
     }
     let total = detail.issues.len();
+    // One of each op says more than many of one.
+    let mut seen = std::collections::BTreeSet::new();
+    let (first, again): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut detail.issues).into_iter().partition(|issue| seen.insert(issue.op.clone()));
+    detail.issues = first.into_iter().chain(again).collect();
     while detail.encoded_len() > MAX_DETAIL && !detail.issues.is_empty() {
         let keep = detail.issues.len() * 3 / 4;
         detail.issues.truncate(keep);

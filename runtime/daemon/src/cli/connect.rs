@@ -14,8 +14,6 @@ use crate::address::Address;
 
 /// How long a daemon that was just started may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After how many seconds without a session a daemon that was started by need exits.
-const IDLE_SECONDS: &str = "600";
 
 /// The largest message that is accepted from a daemon.
 pub(super) const MAX_REPLY: usize = 256 << 20;
@@ -54,7 +52,7 @@ async fn start(socket: &Path) -> anyhow::Result<()> {
     let log_path = socket.with_file_name("daemon.log");
     let log = std::fs::File::create(&log_path).with_context(|| format!("writing {}", log_path.display()))?;
     let mut child = Command::new(&program)
-        .args(["serve", "--detach", "--idle-timeout", IDLE_SECONDS])
+        .args(["serve", "--detach"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)

@@ -8,14 +8,14 @@ use tpud_proto::v1;
 #[derive(Debug)]
 pub(super) enum Failure {
     /// A daemon's answer.
-    Remote(v1::Error),
+    Remote(Box<v1::Error>),
     /// Everything else.
     Local(anyhow::Error),
 }
 
 impl From<tonic::Status> for Failure {
     fn from(status: tonic::Status) -> Self {
-        Self::Remote(crate::from_status(&status))
+        Self::Remote(Box::new(crate::from_status(&status)))
     }
 }
 

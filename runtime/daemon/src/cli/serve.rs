@@ -41,7 +41,7 @@ pub(super) struct ServeArgs {
     /// The longest that one compile may take.
     #[arg(long, env = env::COMPILE_TIMEOUT, value_name = "SECONDS")]
     compile_timeout: Option<u64>,
-    /// Exit after so long without a session; 0: never.
+    /// Exit after so long without a session; 0: never; default: 600 on the per-user socket, else never.
     #[arg(long, env = env::IDLE_TIMEOUT, value_name = "SECONDS")]
     idle_timeout: Option<u64>,
     /// How long a session lives without a sign of its client.
@@ -78,7 +78,7 @@ impl ServeArgs {
         set(&mut config.workers.memory_bytes, &self.worker_memory_bytes);
         set(&mut config.workers.queue_limit, &self.queue_limit);
         set(&mut config.workers.compile_timeout_seconds, &self.compile_timeout);
-        set(&mut config.sessions.idle_timeout_seconds, &self.idle_timeout);
+        config.sessions.idle_timeout_seconds = self.idle_timeout.or(config.sessions.idle_timeout_seconds);
         set(&mut config.sessions.lease_seconds, &self.lease);
         set(&mut config.sessions.memory_bytes, &self.session_memory_bytes);
         set(&mut config.limits.max_message_bytes, &self.max_message_bytes);

@@ -18,7 +18,7 @@ use super::target::{OwnDevice, ResolvedTarget};
 use crate::counters::{Counters, count};
 use crate::error::{DaemonError, Result};
 use crate::platforms::Platforms;
-use crate::pool::{Breaker, Lowered, Pool, PoolError, Ticket};
+use crate::pool::{Breaker, Pool, PoolError, Ticket};
 
 /// A request whose options hold, with its key.
 #[derive(Clone, Debug)]
@@ -176,7 +176,7 @@ impl Compiler {
     fn check_breaker(&self, key: &KeyMaterial) -> Result<()> {
         match self.breaker.check(&key.key().to_string()) {
             Some((failures, last)) => {
-                Err(DaemonError::Breaker { failures, seconds: self.breaker_seconds, last })
+                Err(DaemonError::Breaker { failures, seconds: self.breaker_seconds, last: Box::new(last) })
             }
             None => Ok(()),
         }

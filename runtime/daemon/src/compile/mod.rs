@@ -9,6 +9,6 @@ mod records;
 mod target;
 
 pub(crate) use answer::{answer_compile, deadline};
-pub(crate) use compiler::{Compiled, Compiler, Prepared};
+pub(crate) use compiler::Compiler;
 pub(crate) use options::{for_xla, precision};
 pub(crate) use target::{OwnDevice, Platform, ResolvedTarget};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tpud_device::Device;
 use tpud_proto::v1::execute_command::Command;
 use tpud_proto::v1::execute_reply::Outcome;
-use tpud_proto::v1::{Done, ExecuteCommand, ExecuteReply};
+use tpud_proto::v1::{self, Done, ExecuteCommand, ExecuteReply};
 
 use super::transfer::{Pending, Staged};
 use crate::error::{DaemonError, Result, panic_message};
@@ -42,9 +42,14 @@ impl Runner {
             Ok(done) => Outcome::Done(done),
             Err(error) => {
                 tracing::debug!(session = %self.session.id, id = command.id, "command failed: {error}");
-                let error = Arc::new(error);
-                self.fail_handles(command, &error);
-                Outcome::Error(error.as_ref().into())
+                let encoded = v1::Error::from(&error);
+                // Down a chain of commands the first error is the one to know.
+                let cause = match error {
+                    DaemonError::HandleFailed { cause, .. } => cause,
+                    other => Arc::new(other),
+                };
+                self.fail_handles(command, &cause);
+                Outcome::Error(encoded)
             }
         };
         ExecuteReply { id: command.id, outcome: Some(outcome) }
@@ -66,18 +71,14 @@ impl Runner {
     }
 
     /// The handles that a failed command would have made become errors for whoever uses them.
-    fn fail_handles(&self, command: &ExecuteCommand, error: &Arc<DaemonError>) {
-        // A client that reuses a live handle made a mistake of its own; the live one stays.
-        if matches!(error.as_ref(), DaemonError::HandleFailed { .. }) {
-            return;
-        }
+    fn fail_handles(&self, command: &ExecuteCommand, cause: &Arc<DaemonError>) {
         match &command.command {
             Some(Command::Run(run)) => {
                 for output in &run.outputs {
-                    self.session.buffers.fail(output.buffer, error);
+                    self.session.buffers.fail(output.buffer, cause);
                 }
             }
-            Some(Command::Upload(upload)) => self.session.buffers.fail(upload.buffer, error),
+            Some(Command::Upload(upload)) => self.session.buffers.fail(upload.buffer, cause),
             Some(Command::Download(_) | Command::Free(_)) | None => {}
         }
     }

@@ -4,7 +4,7 @@ use tpud_proto::v1;
 
 /// Where a job was when it ended badly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// The worker was starting.
     Starting,
     /// ATen to StableHLO.
@@ -25,7 +25,7 @@ impl std::fmt::Display for Stage {
 
 /// Why a job has no result.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum PoolError {
+pub(crate) enum PoolError {
     /// Too many wait already.
     #[error("{limit} compile requests are waiting already")]
     QueueFull {
@@ -60,5 +60,5 @@ pub enum PoolError {
     Protocol(String),
     /// The worker lives; the job failed.
     #[error("{}", .0.message)]
-    Job(v1::Error),
+    Job(Box<v1::Error>),
 }

@@ -86,7 +86,7 @@ impl Job {
         match tokio::time::timeout(left, exchange).await {
             Ok(Ok(Reply::Failed(error))) => {
                 self.finish();
-                Err(PoolError::Job(error))
+                Err(PoolError::Job(Box::new(error)))
             }
             Ok(other) => other,
             Err(_) => {

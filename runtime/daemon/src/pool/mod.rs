@@ -17,9 +17,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tpud_proto::v1;
 
 pub(crate) use breaker::Breaker;
-pub use error::{PoolError, Stage};
-pub(crate) use job::{Job, Lowered};
-pub use process::Launch;
+pub(crate) use error::{PoolError, Stage};
+pub(crate) use job::Job;
+pub(crate) use process::Launch;
 use process::Worker;
 use queue::Queue;
 pub(crate) use queue::Ticket;
@@ -30,7 +30,7 @@ use crate::sync::lock;
 
 /// Limits of a pool.
 #[derive(Clone, Debug)]
-pub struct PoolLimits {
+pub(crate) struct PoolLimits {
     /// Workers at once.
     pub workers: usize,
     /// Jobs that may wait.
@@ -43,7 +43,7 @@ pub struct PoolLimits {
 
 /// Workers and the line in front of them.
 #[derive(Debug)]
-pub struct Pool {
+pub(crate) struct Pool {
     queue: Arc<Queue>,
     idle: Mutex<Vec<Worker>>,
     spawner: Spawner,
@@ -56,7 +56,7 @@ pub struct Pool {
 
 impl Pool {
     /// A pool without workers yet. Must be called inside a tokio runtime.
-    pub fn new(launch: Launch, limits: PoolLimits) -> Result<Self, PoolError> {
+    pub(crate) fn new(launch: Launch, limits: PoolLimits) -> Result<Self, PoolError> {
         let spawner = Spawner::start().map_err(|error| PoolError::Start(error.to_string()))?;
         let queue = Queue::new(limits.workers, limits.queue);
         let (views, generation) = (Arc::default(), AtomicU64::new(0));
@@ -64,9 +64,13 @@ impl Pool {
     }
 
     /// Starts one worker ahead of need.
-    pub async fn prewarm(&self) {
+    pub(crate) async fn prewarm(&self) {
+        // In the line like everybody else, so that there are never more workers than there may be.
+        let Ok(ticket) = self.enter() else { return };
+        let Ok(permit) = ticket.wait().await else { return };
+        drop(ticket);
         match self.start().await {
-            Ok(worker) => lock(&self.idle).push(worker),
+            Ok(worker) => self.put_back(worker, permit),
             Err(error) => tracing::warn!("no compile worker: {error}"),
         }
     }
@@ -114,12 +118,12 @@ impl Pool {
     }
 
     /// What the workers do.
-    pub fn workers(&self) -> Vec<v1::WorkerStatus> {
+    pub(crate) fn workers(&self) -> Vec<v1::WorkerStatus> {
         self.views.snapshot()
     }
 
     /// How many requests wait.
-    pub fn queued(&self) -> u32 {
+    pub(crate) fn queued(&self) -> u32 {
         u32::try_from(self.queue.len()).unwrap_or(u32::MAX)
     }
 
@@ -130,7 +134,7 @@ impl Pool {
     }
 
     /// Ends every idle worker.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         lock(&self.idle).clear();
     }
 }

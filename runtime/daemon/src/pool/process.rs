@@ -19,7 +19,7 @@ use crate::worker::frame;
 
 /// How to start workers.
 #[derive(Clone, Debug)]
-pub struct Launch {
+pub(crate) struct Launch {
     /// The program; it is given `worker` as its first argument.
     pub program: PathBuf,
     /// Bytes of private memory; 0: no limit.

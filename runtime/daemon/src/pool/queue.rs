@@ -88,6 +88,6 @@ mod tests {
         drop(second);
         assert_eq!(third.position(), 1);
         drop(slot);
-        third.wait().await.unwrap();
+        drop(third.wait().await.unwrap());
     }
 }

@@ -57,8 +57,12 @@ impl<T> Handles<T> {
 
     /// Remembers why a handle stands for nothing. A live one is left alone.
     pub(crate) fn fail(&self, handle: u64, cause: &Arc<DaemonError>) {
-        if handle != 0 {
-            lock(&self.slots).entry(handle).or_insert_with(|| Slot::Failed(Arc::clone(cause)));
+        if handle == 0 {
+            return;
+        }
+        let mut slots = lock(&self.slots);
+        if !matches!(slots.get(&handle), Some(Slot::Ready(_))) {
+            slots.insert(handle, Slot::Failed(Arc::clone(cause)));
         }
     }
 
@@ -83,10 +87,6 @@ impl<T> Handles<T> {
     pub(crate) fn clear(&self) {
         let gone = std::mem::take(&mut *lock(&self.slots));
         drop(gone);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        lock(&self.slots).len()
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 pub(crate) use account::{Account, Reservation};
 pub(crate) use handles::Handles;
 pub(crate) use shared::SharedDirectory;
-pub use shared::{SharedError, SharedRoot};
+pub(crate) use shared::{SharedError, SharedRoot};
 pub(crate) use table::{Opening, SessionTable};
 
 use crate::error::{HandleKind, Result};

@@ -11,7 +11,7 @@ use tpud_proto::v1::SharedRange;
 
 /// Why a range of a segment can't be used.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum SharedError {
+pub(crate) enum SharedError {
     /// The client has no shared directory.
     #[error(
         "this session has no shared directory (the client is not on this machine): send the bytes inline"
@@ -52,7 +52,7 @@ pub enum SharedError {
 
 /// The parent of all sessions' directories; removed with the daemon, or by the next one.
 #[derive(Debug)]
-pub struct SharedRoot {
+pub(crate) struct SharedRoot {
     path: PathBuf,
     _lock: File,
 }
@@ -63,7 +63,7 @@ const LOCK: &str = "lock";
 impl SharedRoot {
     /// Makes a root in /dev/shm, or in the temporary directory when there is none, and removes roots that daemons
     /// left behind which were killed.
-    pub fn create(epoch: &str) -> std::io::Result<Self> {
+    pub(crate) fn create(epoch: &str) -> std::io::Result<Self> {
         let base = Path::new("/dev/shm");
         let base = if base.is_dir() { base.to_owned() } else { std::env::temp_dir() };
         Self::create_in(&base, epoch)

@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use crate::env;
 
-/// Does what `TPUD_TEST_FAULT` says, just before XLA would run.
-pub(crate) fn inject() {
+/// Does what `TPUD_TEST_FAULT` says to a graph of this name, just before XLA would run. `FAULT@NAME` leaves graphs of
+/// other names alone.
+pub(super) fn inject(graph: &str) {
     let Some(fault) = env::read(env::TEST_FAULT) else { return };
     let fault = fault.to_string_lossy();
-    match fault.as_ref() {
+    let (fault, name) = fault.split_once('@').unwrap_or((fault.as_ref(), graph));
+    if name != graph {
+        return;
+    }
+    match fault {
         "abort" => {
             tracing::error!("TPUD_TEST_FAULT: F0000 check failed: this worker aborts");
             std::process::abort();

@@ -33,7 +33,7 @@ impl Desk {
     /// Does a job. An error of the job is a reply; an error of the pipe ends the worker.
     pub(super) fn work(&mut self, job: &v1::WorkerJob, send: Send<'_>, ask: Ask<'_>) -> anyhow::Result<()> {
         let options = job.options.clone().unwrap_or_default();
-        let lowered = match lower(job, &options) {
+        let (lowered, name) = match lower(job, &options) {
             Ok(lowered) => lowered,
             Err(error) => return Ok(send(Reply::Failed(error.into()))?),
         };
@@ -42,6 +42,10 @@ impl Desk {
         if job.lower_only || !ask()? {
             return Ok(());
         }
+        #[cfg(debug_assertions)]
+        super::fault::inject(&name);
+        #[cfg(not(debug_assertions))]
+        drop(name);
         let reply = match self.compile(&options, &module) {
             Ok(compiled) => Reply::Compiled(compiled),
             Err(error) => Reply::Failed(error.into()),
@@ -50,8 +54,6 @@ impl Desk {
     }
 
     fn compile(&mut self, options: &v1::CompileOptions, module: &[u8]) -> Result<v1::WorkerCompiled> {
-        #[cfg(debug_assertions)]
-        super::fault::inject();
         let target = target(options)?;
         let failed = |error: tpud_pjrt::Error| DaemonError::from(tpud_device::Error::from(error));
         // Loading a plugin is not compiling.
@@ -76,7 +78,8 @@ fn target(options: &v1::CompileOptions) -> Result<ResolvedTarget> {
     ResolvedTarget::resolve(options.target.as_ref(), &none)
 }
 
-fn lower(job: &v1::WorkerJob, options: &v1::CompileOptions) -> Result<v1::WorkerLowered> {
+/// Gives the module and, for people, the graph's name.
+fn lower(job: &v1::WorkerJob, options: &v1::CompileOptions) -> Result<(v1::WorkerLowered, String)> {
     let started = Instant::now();
     let graph = Graph::decode(&job.graph)?;
     let precision = match precision(options)? {
@@ -89,14 +92,15 @@ fn lower(job: &v1::WorkerJob, options: &v1::CompileOptions) -> Result<v1::Worker
     let started = Instant::now();
     let bytes = tpud_mlir::to_bytecode(&module)?;
     let serialize_seconds = started.elapsed().as_secs_f64();
-    Ok(v1::WorkerLowered {
+    let lowered = v1::WorkerLowered {
         module: bytes,
         signature: Some(signature(&graph)),
         ops: op_counts.into_iter().map(|(op, count)| v1::OpCount { op, count }).collect(),
         lower_seconds,
         serialize_seconds,
         text: if job.lower_only { module.to_string() } else { String::new() },
-    })
+    };
+    Ok((lowered, graph.name))
 }
 
 fn signature(graph: &Graph) -> v1::Signature {

@@ -20,7 +20,7 @@ use stdio::Pipes;
 
 /// How a worker is told to be.
 #[derive(Clone, Debug, clap::Args)]
-pub struct WorkerArgs {
+pub(crate) struct WorkerArgs {
     /// The daemon's process, with which this one ends.
     #[arg(long, default_value_t = 0)]
     parent: u32,
@@ -36,7 +36,7 @@ pub struct WorkerArgs {
 }
 
 /// Works until the daemon closes the pipe.
-pub fn run(args: &WorkerArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
     let pipes = stdio::take()?;
     if let Some(platform) = &args.probe {
         return probe::run(platform, pipes.output);
