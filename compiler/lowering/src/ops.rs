@@ -6,6 +6,7 @@ mod argreduce;
 mod bitwise;
 mod cast;
 mod compare;
+mod complex;
 mod concat;
 mod conv;
 mod create;
@@ -28,6 +29,7 @@ mod select;
 mod slice;
 mod softmax;
 mod sort;
+mod special;
 mod strided;
 mod triangle;
 mod unary;
@@ -44,6 +46,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     bitwise::RULES,
     cast::RULES,
     compare::RULES,
+    complex::RULES,
     concat::RULES,
     conv::RULES,
     create::RULES,
@@ -66,6 +69,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     slice::RULES,
     softmax::RULES,
     sort::RULES,
+    special::RULES,
     strided::RULES,
     triangle::RULES,
     unary::RULES,
