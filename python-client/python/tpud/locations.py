@@ -26,7 +26,7 @@ class Location(NamedTuple):
 
     def __str__(self) -> str:
         if not self.file:
-            return f"in {self.module_path}" if self.module_path else "(source line unknown)"
+            return f"module {self.module_path}" if self.module_path else "(source line unknown)"
         where = f"{self.file}:{self.line}"
         code = f": {self.code}" if self.code else ""
         path = f" [{self.module_path}]" if self.module_path else ""
@@ -62,6 +62,6 @@ def _innermost(trace: str) -> Location:
 @functools.lru_cache(maxsize=4096)
 def _module_path(path: str) -> str:
     """`L['self']._modules['layers']._modules['0'].act` becomes `layers.0.act`."""
-    path = path.replace("L['self']", "").replace("L__self___", "").replace("._modules", "").replace("_modules", "")
+    path = re.sub(r"^[LG]\[['\"][^'\"]*['\"]\]|^L__self___", "", path).replace("._modules", "")
     path = re.sub(r"\[['\"]?([^\]'\"]+)['\"]?\]", r".\1", path)
     return path.strip(".")
