@@ -5,9 +5,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default()
-}
+use crate::root;
 
 /// Writes the generated files, or compares them with what is committed.
 pub(crate) fn run(check: bool) -> Result<()> {

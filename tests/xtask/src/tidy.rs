@@ -6,6 +6,8 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 
+use crate::root;
+
 /// A file over this is split by what it is about.
 const MAX_LINES: usize = 600;
 
@@ -64,10 +66,6 @@ pub(crate) fn run() -> Result<()> {
     }
     println!("tidy: {} files", files.len());
     Ok(())
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default()
 }
 
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
