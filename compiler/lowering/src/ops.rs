@@ -19,6 +19,7 @@ mod index;
 mod index_dim;
 mod linear;
 mod norm;
+mod number_theory;
 mod pad;
 mod power;
 mod reduce;
@@ -59,6 +60,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     index_dim::RULES,
     linear::RULES,
     norm::RULES,
+    number_theory::RULES,
     pad::RULES,
     power::RULES,
     reduce::RULES,

@@ -68,7 +68,7 @@ fn lower_view_dtype(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 
 // aten::_assert_async.msg(Tensor self, str assert_msg) -> ()
 // aten::_assert_async(Tensor self) -> ()
-// A compiled module can't raise: the check is dropped, as XLA's other frontends drop it.
+// A compiled module can't raise on the data of a tensor: the check is dropped, its condition is not computed.
 fn lower_assert_async(_: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     Ok(Outputs(vec![None; node.outputs.len()]))
 }
