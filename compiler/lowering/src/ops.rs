@@ -21,6 +21,8 @@ mod linear;
 mod norm;
 mod number_theory;
 mod pad;
+mod pool;
+mod pool_adaptive;
 mod power;
 mod reduce;
 mod rounding;
@@ -62,6 +64,8 @@ pub(crate) const ALL: &[&[Rule]] = &[
     norm::RULES,
     number_theory::RULES,
     pad::RULES,
+    pool::RULES,
+    pool_adaptive::RULES,
     power::RULES,
     reduce::RULES,
     rounding::RULES,
