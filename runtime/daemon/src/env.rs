@@ -41,7 +41,7 @@ pub const MAX_MESSAGE_BYTES: &str = "TPUD_MAX_MESSAGE_BYTES";
 pub const LOG: &str = "TPUD_LOG";
 /// The Python that converts `.pt2` archives; default `python3`.
 pub const PYTHON: &str = "TPUD_PYTHON";
-/// Makes workers misbehave: `abort`, `hang` or `sleep:SECONDS`, for some graphs only with `@NAME`. Debug builds only.
+/// Makes workers misbehave: `abort`, `hang`, `sleep:SECONDS` or `module:FILE`, for some graphs only with `@NAME`. Debug builds only.
 pub const TEST_FAULT: &str = "TPUD_TEST_FAULT";
 
 /// Reads a variable; unset and empty are the same.

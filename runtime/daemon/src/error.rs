@@ -143,6 +143,16 @@ pub(crate) enum DaemonError {
     /// The device or its plugin.
     #[error("{0}")]
     Device(Arc<tpud_device::Error>),
+    /// The compiler found that the program needs more memory than the target has.
+    #[error("{message}")]
+    DoesNotFit {
+        /// What the compiler says.
+        message: String,
+        /// Bytes that it needs; 0: unknown.
+        needed: u64,
+        /// Bytes that the target has; 0: unknown.
+        available: u64,
+    },
     /// A worker, or the line in front of them.
     #[error(transparent)]
     Pool(#[from] PoolError),

@@ -57,14 +57,15 @@ impl Platforms {
 
     /// Takes over what a device of ours knows of its plugin, which was found at `path`.
     pub(crate) fn seed(&self, platform: Platform, info: &DeviceInfo, path: &Path) {
+        let identity = info.plugin_identity.clone();
         let info = v1::PlatformInfo {
             platform: platform.name().to_owned(),
             available: true,
             plugin_path: path.display().to_string(),
-            plugin_identity: info.plugin_identity.clone(),
+            // Without the digest of its content, which is for keys.
+            plugin_identity: info.plugin_identity.rsplit_once(", ").map_or("", |(name, _)| name).to_owned(),
             ..v1::PlatformInfo::default()
         };
-        let identity = info.plugin_identity.clone();
         let probe = Probe { info: Some(info), identity, error: None };
         lock(&self.known).insert(platform, Known { probe, stamp: stamp(path) });
     }

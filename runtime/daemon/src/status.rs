@@ -91,6 +91,11 @@ fn classify(error: &DaemonError) -> Class {
         DaemonError::Lowering(error) => classify_lowering(error),
         DaemonError::Mlir(_) => (Internal, "LOWERING_DEFECT", "a defect of tpud: report it with the graph"),
         DaemonError::Device(error) => classify_device(error),
+        DaemonError::DoesNotFit { .. } => (
+            ResourceExhausted,
+            "DOES_NOT_FIT",
+            "use smaller batches, a smaller dtype, or a target with more memory",
+        ),
         DaemonError::Pool(error) => classify_pool(error),
         DaemonError::Breaker { .. } => (
             Internal,
@@ -203,7 +208,8 @@ fn fill(detail: &mut v1::ErrorDetail, error: &DaemonError) {
                 ..cause
             };
         }
-        DaemonError::QuotaExceeded { needed, available } => {
+        DaemonError::QuotaExceeded { needed, available }
+        | DaemonError::DoesNotFit { needed, available, .. } => {
             (detail.needed_bytes, detail.available_bytes) = (*needed, *available);
         }
         DaemonError::MessageTooLarge { found, limit } => {

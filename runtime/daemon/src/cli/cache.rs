@@ -126,10 +126,14 @@ async fn explain(
     Ok(output.result(&json::explanation(&reply), || explanation(&reply))?)
 }
 
+/// How the SHA-256 of nothing begins.
+const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb924";
+
 fn explanation(reply: &v1::ExplainCacheReply) -> String {
     let mut text = format!("{}  {}\n", reply.key, if reply.stored { "stored" } else { "not stored" });
     let other = reply.nearest.as_ref().map(|nearest| nearest.components.as_slice()).unwrap_or_default();
     let show = |component: &v1::KeyComponent| match component.value.as_str() {
+        "" if component.digest.starts_with(NOTHING) => "none".to_owned(),
         "" => format!("sha256 {}", component.digest.get(..16).unwrap_or(&component.digest)),
         value => value.to_owned(),
     };

@@ -4,6 +4,8 @@ use std::fmt;
 
 use tpud_proto::v1;
 
+use super::output::bytes;
+
 /// A failure: of the daemon's making, or of ours.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -54,6 +56,16 @@ impl fmt::Display for Failure {
                     }
                 }
             }
+        }
+        if detail.reason == "DOES_NOT_FIT" && detail.needed_bytes > detail.available_bytes {
+            let (needed, has) = (detail.needed_bytes, detail.available_bytes);
+            write!(
+                f,
+                "\nfits: NO: {} are needed, {} more than the {}",
+                bytes(needed),
+                bytes(needed - has),
+                bytes(has)
+            )?;
         }
         if !detail.log_tail.is_empty() {
             write!(f, "\nthe end of the worker's log:\n{}", indent(&detail.log_tail))?;

@@ -13,7 +13,8 @@ pub(super) fn failure(failure: &Failure) -> Value {
             let issues: Vec<Value> = detail.issues.iter().map(issue).collect();
             json!({"error": {
                 "code": error.code, "message": error.message, "reason": detail.reason, "hint": detail.hint,
-                "issues": issues, "log_tail": detail.log_tail,
+                "issues": issues, "log_tail": detail.log_tail, "needed_bytes": detail.needed_bytes,
+                "available_bytes": detail.available_bytes,
             }})
         }
     }

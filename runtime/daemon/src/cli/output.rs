@@ -73,7 +73,8 @@ pub(super) fn seconds(value: f64) -> String {
     match value {
         value if value >= 1.0 => format!("{value:.2} s"),
         value if value >= 1e-3 => format!("{:.2} ms", value * 1e3),
-        value => format!("{:.1} µs", value * 1e6),
+        value if value >= 1e-6 => format!("{:.1} µs", value * 1e6),
+        value => format!("{:.1} ns", value * 1e9),
     }
 }
 

@@ -6,6 +6,7 @@ use tpud_graph::{Graph, TensorMeta};
 use tpud_lowering::{Lowered, LoweringOptions};
 use tpud_proto::v1::{self, worker_reply::Reply};
 
+use super::capacity::needed_and_available;
 use super::platform::{self, Compilers};
 use crate::compile::{OwnDevice, ResolvedTarget, for_xla, precision};
 use crate::config::DeviceChoice;
@@ -38,6 +39,8 @@ impl Desk {
             Err(error) => return Ok(send(Reply::Failed(error.into()))?),
         };
         let module = lowered.module.clone();
+        #[cfg(debug_assertions)]
+        let module = super::fault::replacement(&name).unwrap_or(module);
         send(Reply::Lowered(lowered))?;
         if job.lower_only || !ask()? {
             return Ok(());
@@ -60,7 +63,7 @@ impl Desk {
         self.compilers.prepare(&target).map_err(failed)?;
         let started = Instant::now();
         let made = self.compilers.compile(&target, module, &for_xla(options, &target));
-        let (made, device_bytes) = made.map_err(failed)?;
+        let (made, device_bytes) = made.map_err(refused)?;
         let compile_seconds = started.elapsed().as_secs_f64();
         let executable = made.executable();
         Ok(v1::WorkerCompiled {
@@ -69,6 +72,17 @@ impl Desk {
             cost: Some(platform::cost(executable).map_err(failed)?),
             compile_seconds,
         })
+    }
+}
+
+/// XLA refused the module: for its size, or for what it says.
+fn refused(error: tpud_pjrt::Error) -> DaemonError {
+    match &error {
+        tpud_pjrt::Error::Plugin { code: tpud_pjrt::Code::ResourceExhausted, message, .. } => {
+            let (needed, available) = needed_and_available(message).unwrap_or_default();
+            DaemonError::DoesNotFit { message: message.clone(), needed, available }
+        }
+        _ => tpud_device::Error::from(error).into(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A compile worker: a child process that lowers and compiles one job at a time, and may die of it.
 
+mod capacity;
 #[cfg(debug_assertions)]
 mod fault;
 pub(crate) mod frame;

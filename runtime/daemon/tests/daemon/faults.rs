@@ -31,6 +31,32 @@ async fn a_module_that_aborts_xla_costs_one_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn xla_itself_dies_and_the_daemon_lives() {
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../pjrt/tests/fixtures");
+    let fault = format!("module:{fixtures}/kills_the_compiler.mlir@bad");
+    let daemon = TestDaemon::start(&["--device", "none"], &[("TPUD_TEST_FAULT", &fault)]);
+    let channel = daemon.channel().await;
+    let error = compile(channel.clone(), compile_request(named_graph(4, "bad"))).await.unwrap_err();
+    let detail = tpud_daemon::from_status(&error).detail.unwrap();
+    assert_eq!(detail.reason, "WORKER_DIED", "{error}");
+    assert!(error.message().contains("compiling: signal 6"), "{}", error.message());
+    assert_ne!(detail.log_tail, "");
+    compile(channel, compile_request(named_graph(5, "good"))).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_a_tpu_says_by_how_much() {
+    let daemon = TestDaemon::start(&["--device", "none"], &[]);
+    let mut request = compile_request(add_graph(3_000_000_000));
+    let target = v1::Target { platform: "tpu".into(), topology: "v6e:1x1".into() };
+    request.options.as_mut().unwrap().target = Some(target);
+    let error = compile(daemon.channel().await, request).await.unwrap_err();
+    let detail = tpud_daemon::from_status(&error).detail.unwrap();
+    assert_eq!((error.code(), detail.reason.as_str()), (Code::ResourceExhausted, "DOES_NOT_FIT"), "{error}");
+    assert!(detail.needed_bytes > detail.available_bytes && detail.available_bytes > 30 << 30, "{detail:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_kills_the_worker() {
     let daemon =
         TestDaemon::start(&["--device", "none", "--workers", "1"], &[("TPUD_TEST_FAULT", "hang@bad")]);
