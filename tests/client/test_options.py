@@ -63,3 +63,17 @@ def test_an_unknown_option_in_torch_compile(daemon: FakeDaemon) -> None:
         torch.compile(lambda x: x + 1, backend="tpud", options={"max_autotune": True})(torch.ones(2))
     torch.compile(lambda x: x + 1, backend="tpud", mode="reduce-overhead")(torch.ones(2))
     assert daemon.compiles == 1
+
+
+def test_another_owner_of_the_name_is_reported_once(daemon: FakeDaemon, monkeypatch) -> None:
+    from torch._dynamo.backends import registry
+
+    from tpud import backend
+
+    monkeypatch.setitem(registry._COMPILER_FNS, "tpu", lambda gm, inputs: gm)
+    backend._check_name.cache_clear()
+    with pytest.warns(UserWarning, match='use backend="tpud"') as caught:
+        for size in (2, 3):
+            torch.compile(lambda x: x + 1, backend="tpud", dynamic=False)(torch.ones(size))
+    assert len([each for each in caught if "tpud" in str(each.message)]) == 1
+    backend._check_name.cache_clear()
