@@ -211,12 +211,23 @@ impl Builder {
 
     /// `stablehlo.compare`: bool result. Floats compare as IEEE does (NaN differs from everything).
     pub fn compare(&mut self, direction: Direction, lhs: Value, rhs: Value) -> Result<Value> {
+        self.compare_as(direction, "FLOAT", lhs, rhs)
+    }
+
+    /// [`compare`](Self::compare), but floats are totally ordered: -NaN < -inf … -0 < +0 … inf < NaN. A descending
+    /// sort of the last dimension in this order whose head is sliced is what XLA knows as a top-k.
+    pub fn compare_total_order(&mut self, direction: Direction, lhs: Value, rhs: Value) -> Result<Value> {
+        self.compare_as(direction, "TOTALORDER", lhs, rhs)
+    }
+
+    fn compare_as(&mut self, direction: Direction, float: &str, lhs: Value, rhs: Value) -> Result<Value> {
         let ty = self.same_type("stablehlo.compare", &[lhs, rhs])?;
         if ty.element.is_complex() && !matches!(direction, Direction::Eq | Direction::Ne) {
             return Err(BuildError::new("stablehlo.compare", format!("{} has no order", ty.element)));
         }
         let kind = match ty.element {
-            e if e.is_float() || e.is_complex() => "FLOAT",
+            e if e.is_complex() => "FLOAT",
+            e if e.is_float() => float,
             e if e.is_signed_integer() => "SIGNED",
             _ => "UNSIGNED",
         };
