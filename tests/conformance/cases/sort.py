@@ -47,8 +47,14 @@ def topk():
     yield S(rand(0, 3), 2)
     yield S(torch.tensor([1.0, float("nan"), float("inf"), float("-inf"), -0.0]), 3)
     yield S(torch.tensor([1.0, float("nan"), float("inf"), float("-inf"), -0.0]), 4, -1, False)
+    yield S(torch.tensor([1.0, -float("nan"), float("inf"), 2.0]), 4, -1, False)
+    yield S(torch.tensor([1.0, -float("nan"), float("inf"), 2.0]), 2)
+    yield S(distinct(2000), 7)
     yield S(distinct(12, dtype=torch.int64), 5)
+    yield S(distinct(12, dtype=torch.int64), 5, -1, False)
+    yield S(distinct(12, dtype=torch.int8), 5, -1, False)
     yield S(distinct(12, dtype=torch.bfloat16), 5)
+    yield S(distinct(12, dtype=torch.float64), 5, -1, False)
 
 
 def kthvalue():

@@ -92,14 +92,49 @@ fn lower_sort(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     sorted.part(ctx, node, 0, count)
 }
 
+/// What to sort descending for the smallest, or largest, elements first, NaN counting as the largest. Its own inverse,
+/// but for the sign of NaN.
+fn top_key(ctx: &mut LoweringContext<'_>, x: Value, largest: bool) -> Result<Value, RuleError> {
+    let element = ctx.b.element(x);
+    if !element.is_float() {
+        return Ok(if largest { x } else { ctx.b.not(x)? });
+    }
+    let key = if largest { x } else { ctx.b.neg(x)? };
+    let nan = ctx.fill_like(Scalar::Float(if largest { f64::NAN } else { -f64::NAN }), x)?;
+    let is_nan = ctx.b.compare(Direction::Ne, x, x)?;
+    Ok(ctx.b.select(is_nan, nan, key)?)
+}
+
 // aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
-/// The result is sorted even if that is not asked for.
+/// The result is sorted even if that is not asked for. XLA knows a head of a descending sort in total order as a
+/// top-k and need not sort everything.
 fn lower_topk(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let x = ctx.tensor(node, "self")?;
     let dim = ctx.dim(node, "dim", ctx.b.rank(x))?;
-    let order = order(ctx, node, "largest")?;
-    let k = ctx.int(node, "k")?;
-    sorted(ctx, x, dim, order)?.part(ctx, node, 0, k)
+    let (k, largest) = (ctx.int(node, "k")?, ctx.boolean(node, "largest")?);
+    let ty = ctx.b.ty(x).clone();
+    if ty.rank() == 0 || ty.elements() == 0 || k == 0 {
+        return sorted(ctx, x, dim, SortOrder::Descending)?.part(ctx, node, 0, k);
+    }
+    let last = ty.rank() - 1;
+    let mut swap: Vec<i64> = (0..ty.rank() as i64).collect();
+    swap.swap(dim, last);
+    let x = ctx.b.transpose(x, &swap)?;
+    let key = top_key(ctx, x, largest)?;
+    let size = ty.dims[dim];
+    let shape = ctx.b.ty(x).with_element(index_element(size));
+    let positions = ctx.b.iota(&shape, last)?;
+    let sorted = ctx.b.sort(&[key, positions], last, true, |b, args| {
+        b.compare_total_order(Direction::Gt, args[0], args[1])
+    })?;
+    let mut outputs = Vec::with_capacity(2);
+    for (i, x) in sorted.into_iter().enumerate() {
+        let x = ctx.b.slice_dim(x, last, 0, k, 1)?;
+        let x = if i == 0 { top_key(ctx, x, largest)? } else { x };
+        let x = ctx.b.transpose(x, &swap)?;
+        outputs.push(ctx.convert(x, ctx.output_type(node, i)?.element)?);
+    }
+    Ok(outputs.into())
 }
 
 // aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
