@@ -62,14 +62,11 @@ def is_static(gm: fx.GraphModule) -> bool:
 def has_symbols(value: Any) -> bool:
     """Whether a node's value is, or is shaped by, a symbolic number."""
     if isinstance(value, torch.Tensor):
-        return any(isinstance(size, torch.SymInt) for size in (*value.shape, *_strides(value)))
+        # Also where every symbol has meanwhile become a number: such a tensor still refuses numel() and nbytes.
+        return value._has_symbolic_sizes_strides
     if isinstance(value, (list, tuple)):
         return any(has_symbols(item) for item in value)
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
-
-
-def _strides(value: torch.Tensor) -> tuple[Any, ...]:
-    return value.stride() if value.layout == torch.strided else ()
 
 
 def has_unbacked_symbols(gm: fx.GraphModule) -> bool:
