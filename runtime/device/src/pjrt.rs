@@ -36,7 +36,9 @@ impl PjrtDevice {
             platform: client.platform_name().to_owned(),
             kind: description.kind.clone(),
             description: description.text.clone(),
-            memory_bytes: limit.or_else(|| platform::memory_bytes(client.platform_name(), &description.kind)),
+            memory_bytes: limit
+                .or_else(|| description.memory_bytes())
+                .or_else(|| platform::memory_bytes(client.platform_name(), &description.kind)),
             plugin_identity: client.plugin().identity()?.key(),
         };
         Ok(Self { device, info })

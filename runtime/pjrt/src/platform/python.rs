@@ -10,7 +10,7 @@ pub(super) fn site_packages() -> Box<dyn Iterator<Item = PathBuf>> {
         return Box::new(of_interpreter(python));
     }
     let environment = variable("VIRTUAL_ENV").into_iter().flat_map(|prefix| of_prefix(&prefix));
-    let on_path = ["python3", "python"].into_iter().filter_map(|name| find_on_path(name)).take(1);
+    let on_path = ["python3", "python"].into_iter().filter_map(find_on_path).take(1);
     Box::new(environment.chain(on_path.flat_map(of_interpreter)))
 }
 
