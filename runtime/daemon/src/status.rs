@@ -8,18 +8,18 @@ use crate::error::DaemonError;
 use crate::pool::PoolError;
 use crate::wire;
 
-/// Code, reason and hint of an error.
-type Class = (Code, &'static str, &'static str);
+/// Code and reason of an error.
+type Class = (Code, &'static str);
 
 impl From<&DaemonError> for v1::Error {
     fn from(error: &DaemonError) -> Self {
         if let DaemonError::Pool(PoolError::Job(job)) = error {
             return v1::Error::clone(job); // the worker has classified it
         }
-        let (code, reason, hint) = classify(error);
+        let (code, reason) = classify(error);
         let mut detail = v1::ErrorDetail {
             reason: reason.to_owned(),
-            hint: hint.to_owned(),
+            hint: hint(reason).to_owned(),
             ..v1::ErrorDetail::default()
         };
         fill(&mut detail, error);
@@ -42,89 +42,45 @@ impl From<DaemonError> for Status {
 fn classify(error: &DaemonError) -> Class {
     use Code::*;
     match error {
-        DaemonError::VersionMismatch { .. } => {
-            (FailedPrecondition, "VERSION_MISMATCH", "install the same tpud version on both sides")
-        }
-        DaemonError::SessionExpired(_) => {
-            (NotFound, "SESSION_EXPIRED", "open a new session and upload again")
-        }
-        DaemonError::SessionRequired(_) => (InvalidArgument, "SESSION_REQUIRED", "open a session first"),
-        DaemonError::TooManySessions { .. } => {
-            (ResourceExhausted, "TOO_MANY_SESSIONS", "close sessions, or raise sessions.max_sessions")
-        }
-        DaemonError::UnknownHandle { .. } => (NotFound, "UNKNOWN_HANDLE", "make it before it is used"),
-        DaemonError::HandleInUse { .. } => {
-            (AlreadyExists, "HANDLE_IN_USE", "choose another, or free it first")
-        }
-        DaemonError::HandleFailed { .. } => {
-            (FailedPrecondition, "HANDLE_FAILED", "look at the error of the command that should have made it")
-        }
-        DaemonError::InvalidCommand(_) => (InvalidArgument, "INVALID_COMMAND", ""),
-        DaemonError::InputMismatch { .. } => {
-            (InvalidArgument, "INPUT_MISMATCH", "compile the graph for these inputs")
-        }
-        DaemonError::Shared(_) => (InvalidArgument, "SHARED_RANGE_INVALID", ""),
-        DaemonError::QuotaExceeded { .. } => {
-            (ResourceExhausted, "QUOTA_EXCEEDED", "free buffers, or raise sessions.memory_bytes")
-        }
-        DaemonError::MessageTooLarge { .. } => (
-            ResourceExhausted,
-            "MESSAGE_TOO_LARGE",
-            "send large constants as inputs and large tensors in pieces, or raise limits.max_message_bytes",
-        ),
-        DaemonError::MalformedMessage(_) => {
-            (InvalidArgument, "MALFORMED_MESSAGE", "install the same tpud version on both sides")
-        }
-        DaemonError::NoDevice => {
-            (FailedPrecondition, "NO_DEVICE", "use a daemon that was started with --device cpu or tpu")
-        }
-        DaemonError::TargetMismatch { .. } => {
-            (FailedPrecondition, "TARGET_MISMATCH", "compile for the device, or without an executable handle")
-        }
-        DaemonError::InvalidTarget(_) => (InvalidArgument, "INVALID_TARGET", ""),
-        DaemonError::InvalidOptions(_) => (InvalidArgument, "INVALID_OPTIONS", ""),
-        DaemonError::InvalidGraph(_) => (
-            InvalidArgument,
-            "INVALID_GRAPH",
-            "a graph that tpud's own client made should never do this: report it",
-        ),
+        DaemonError::VersionMismatch { .. } => (FailedPrecondition, "VERSION_MISMATCH"),
+        DaemonError::SessionExpired(_) => (NotFound, "SESSION_EXPIRED"),
+        DaemonError::SessionRequired(_) => (InvalidArgument, "SESSION_REQUIRED"),
+        DaemonError::TooManySessions { .. } => (ResourceExhausted, "TOO_MANY_SESSIONS"),
+        DaemonError::UnknownHandle { .. } => (NotFound, "UNKNOWN_HANDLE"),
+        DaemonError::HandleInUse { .. } => (AlreadyExists, "HANDLE_IN_USE"),
+        DaemonError::HandleFailed { .. } => (FailedPrecondition, "HANDLE_FAILED"),
+        DaemonError::InvalidCommand(_) => (InvalidArgument, "INVALID_COMMAND"),
+        DaemonError::InputMismatch { .. } => (InvalidArgument, "INPUT_MISMATCH"),
+        DaemonError::Shared(_) => (InvalidArgument, "SHARED_RANGE_INVALID"),
+        DaemonError::QuotaExceeded { .. } => (ResourceExhausted, "QUOTA_EXCEEDED"),
+        DaemonError::MessageTooLarge { .. } => (ResourceExhausted, "MESSAGE_TOO_LARGE"),
+        DaemonError::MalformedMessage(_) => (InvalidArgument, "MALFORMED_MESSAGE"),
+        DaemonError::NoDevice => (FailedPrecondition, "NO_DEVICE"),
+        DaemonError::TargetMismatch { .. } => (FailedPrecondition, "TARGET_MISMATCH"),
+        DaemonError::InvalidTarget(_) => (InvalidArgument, "INVALID_TARGET"),
+        DaemonError::InvalidOptions(_) => (InvalidArgument, "INVALID_OPTIONS"),
+        DaemonError::InvalidGraph(_) => (InvalidArgument, "INVALID_GRAPH"),
         DaemonError::Lowering(error) => classify_lowering(error),
-        DaemonError::Mlir(_) => (Internal, "LOWERING_DEFECT", "a defect of tpud: report it with the graph"),
+        DaemonError::Mlir(_) => (Internal, "LOWERING_DEFECT"),
         DaemonError::Device(error) => classify_device(error),
-        DaemonError::DoesNotFit { .. } => (
-            ResourceExhausted,
-            "DOES_NOT_FIT",
-            "use smaller batches, a smaller dtype, or a target with more memory",
-        ),
+        DaemonError::DoesNotFit { .. } => (ResourceExhausted, "DOES_NOT_FIT"),
         DaemonError::Pool(error) => classify_pool(error),
-        DaemonError::Breaker { .. } => (
-            Internal,
-            "WORKER_KILLER",
-            "this graph makes the compiler crash: report it with the log; other graphs are not affected",
-        ),
-        DaemonError::DeadlineExceeded(_) => (DeadlineExceeded, "DEADLINE_EXCEEDED", "allow more time"),
-        DaemonError::Cache(_) => {
-            (Internal, "CACHE_FAILED", "check the cache directory's disk and permissions")
-        }
+        DaemonError::Breaker { .. } => (Internal, "WORKER_KILLER"),
+        DaemonError::DeadlineExceeded(_) => (DeadlineExceeded, "DEADLINE_EXCEEDED"),
+        DaemonError::Cache(_) => (Internal, "CACHE_FAILED"),
         DaemonError::CacheKey(error) => classify_key(error),
-        DaemonError::LocalOnly(_) => (PermissionDenied, "LOCAL_ONLY", ""),
-        DaemonError::ShuttingDown => (Unavailable, "SHUTTING_DOWN", "try again: the next daemon will answer"),
-        DaemonError::Panic(_) => (Internal, "PANIC", "a defect of tpud: report it; the daemon goes on"),
-        DaemonError::System { .. } => (Internal, "SYSTEM_ERROR", ""),
+        DaemonError::LocalOnly(_) => (PermissionDenied, "LOCAL_ONLY"),
+        DaemonError::ShuttingDown => (Unavailable, "SHUTTING_DOWN"),
+        DaemonError::Panic(_) => (Internal, "PANIC"),
+        DaemonError::System { .. } => (Internal, "SYSTEM_ERROR"),
     }
 }
 
 fn classify_lowering(error: &LoweringError) -> Class {
     match error {
-        LoweringError::Unsupported(_) => (
-            Code::Unimplemented,
-            "UNSUPPORTED_OP",
-            "these ops can run in eager PyTorch (the default); `tpud ops` lists what is supported",
-        ),
-        LoweringError::Internal(_) => {
-            (Code::Internal, "LOWERING_DEFECT", "a defect of tpud: report it with the graph")
-        }
-        LoweringError::Symbolic => (Code::InvalidArgument, "SYMBOLIC_SIZES", "compile with dynamic=False"),
+        LoweringError::Unsupported(_) => (Code::Unimplemented, "UNSUPPORTED_OP"),
+        LoweringError::Internal(_) => (Code::Internal, "LOWERING_DEFECT"),
+        LoweringError::Symbolic => (Code::InvalidArgument, "SYMBOLIC_SIZES"),
     }
 }
 
@@ -134,42 +90,29 @@ fn classify_device(error: &tpud_device::Error) -> Class {
     let pjrt = match error {
         tpud_device::Error::Pjrt(pjrt) => pjrt,
         // Both enums may grow; what is not named here still has its own code.
-        _ => return (code, "DEVICE_ERROR", ""),
+        _ => return (code, "DEVICE_ERROR"),
     };
     match pjrt {
-        Pjrt::MissingPlugin { .. } => {
-            (code, "PLUGIN_MISSING", "install the plugin, or name it in the variable")
-        }
-        Pjrt::Load { .. } | Pjrt::MissingSymbol { .. } | Pjrt::Unreadable { .. } => {
-            (code, "PLUGIN_UNUSABLE", "install the plugin again")
-        }
+        Pjrt::MissingPlugin { .. } => (code, "PLUGIN_MISSING"),
+        Pjrt::Load { .. } | Pjrt::MissingSymbol { .. } | Pjrt::Unreadable { .. } => (code, "PLUGIN_UNUSABLE"),
         Pjrt::IncompatiblePlugin { .. } | Pjrt::MissingFunction { .. } | Pjrt::BrokenContract { .. } => {
-            (code, "PLUGIN_INCOMPATIBLE", "install a version of the plugin that is listed in docs/CONFIG.md")
+            (code, "PLUGIN_INCOMPATIBLE")
         }
-        Pjrt::Plugin { .. } if code == Code::ResourceExhausted => {
-            (code, "DEVICE_OUT_OF_MEMORY", "free buffers or use smaller batches")
-        }
-        Pjrt::Plugin { .. } => (code, "XLA_ERROR", ""),
-        Pjrt::UnknownTopology { .. } => (code, "INVALID_TARGET", ""),
-        _ => (code, "DEVICE_ERROR", ""),
+        Pjrt::Plugin { .. } if code == Code::ResourceExhausted => (code, "DEVICE_OUT_OF_MEMORY"),
+        Pjrt::Plugin { .. } => (code, "XLA_ERROR"),
+        Pjrt::UnknownTopology { .. } => (code, "INVALID_TARGET"),
+        _ => (code, "DEVICE_ERROR"),
     }
 }
 
 fn classify_pool(error: &PoolError) -> Class {
-    let report = "report it with the log; the daemon goes on";
     match error {
-        PoolError::QueueFull { .. } => {
-            (Code::ResourceExhausted, "QUEUE_FULL", "try again later, or raise workers.queue_limit")
-        }
-        PoolError::Start(_) => {
-            (Code::Unavailable, "WORKER_START_FAILED", "check the daemon's log and memory limits")
-        }
-        PoolError::Died { .. } => (Code::Internal, "WORKER_DIED", report),
-        PoolError::TimedOut { .. } => {
-            (Code::DeadlineExceeded, "COMPILE_TIMEOUT", "raise workers.compile_timeout_seconds")
-        }
-        PoolError::Protocol(_) => (Code::Internal, "WORKER_PROTOCOL", report),
-        PoolError::Job(_) => (Code::Internal, "WORKER_PROTOCOL", report),
+        PoolError::QueueFull { .. } => (Code::ResourceExhausted, "QUEUE_FULL"),
+        PoolError::Start(_) => (Code::Unavailable, "WORKER_START_FAILED"),
+        PoolError::Died { .. } => (Code::Internal, "WORKER_DIED"),
+        PoolError::TimedOut { .. } => (Code::DeadlineExceeded, "COMPILE_TIMEOUT"),
+        PoolError::Protocol(_) => (Code::Internal, "WORKER_PROTOCOL"),
+        PoolError::Job(_) => (Code::Internal, "WORKER_PROTOCOL"),
     }
 }
 
@@ -177,11 +120,60 @@ fn classify_key(error: &tpud_cache::KeyError) -> Class {
     use tpud_cache::KeyError;
     match error {
         KeyError::Malformed { .. } | KeyError::PrefixMalformed { .. } => {
-            (Code::InvalidArgument, "CACHE_KEY_INVALID", "")
+            (Code::InvalidArgument, "CACHE_KEY_INVALID")
         }
-        KeyError::Unknown { .. } => (Code::NotFound, "CACHE_KEY_UNKNOWN", ""),
-        KeyError::Ambiguous { .. } => (Code::InvalidArgument, "CACHE_KEY_AMBIGUOUS", ""),
+        KeyError::Unknown { .. } => (Code::NotFound, "CACHE_KEY_UNKNOWN"),
+        KeyError::Ambiguous { .. } => (Code::InvalidArgument, "CACHE_KEY_AMBIGUOUS"),
     }
+}
+
+/// What to do, by reason. Not every reason needs saying more than its message does.
+const HINTS: &[(&str, &str)] = &[
+    ("VERSION_MISMATCH", "install the same tpud version on both sides"),
+    ("SESSION_EXPIRED", "open a new session and upload again"),
+    ("SESSION_REQUIRED", "open a session first"),
+    ("TOO_MANY_SESSIONS", "close sessions, or raise sessions.max_sessions"),
+    ("UNKNOWN_HANDLE", "make it before it is used"),
+    ("HANDLE_IN_USE", "choose another, or free it first"),
+    ("HANDLE_FAILED", "look at the error of the command that should have made it"),
+    ("INPUT_MISMATCH", "compile the graph for these inputs"),
+    ("QUOTA_EXCEEDED", "free buffers, or raise sessions.memory_bytes"),
+    (
+        "MESSAGE_TOO_LARGE",
+        "send large constants as inputs and large tensors in pieces, or raise limits.max_message_bytes",
+    ),
+    ("MALFORMED_MESSAGE", "install the same tpud version on both sides"),
+    ("NO_DEVICE", "use a daemon that was started with --device cpu or tpu"),
+    ("TARGET_MISMATCH", "compile for the device, or without an executable handle"),
+    ("INVALID_GRAPH", "a graph that tpud's own client made should never do this: report it"),
+    ("LOWERING_DEFECT", "a defect of tpud: report it with the graph"),
+    ("DOES_NOT_FIT", "use smaller batches, a smaller dtype, or a target with more memory"),
+    (
+        "WORKER_KILLER",
+        "this graph makes the compiler crash: report it with the log; other graphs are not affected",
+    ),
+    ("DEADLINE_EXCEEDED", "allow more time"),
+    ("CACHE_FAILED", "check the cache directory's disk and permissions"),
+    ("SHUTTING_DOWN", "try again: the next daemon will answer"),
+    ("PANIC", "a defect of tpud: report it; the daemon goes on"),
+    (
+        "UNSUPPORTED_OP",
+        "these ops can run in eager PyTorch (the default); `tpud ops` lists what is supported",
+    ),
+    ("SYMBOLIC_SIZES", "compile with dynamic=False"),
+    ("PLUGIN_MISSING", "install the plugin, or name it in the variable"),
+    ("PLUGIN_UNUSABLE", "install the plugin again"),
+    ("PLUGIN_INCOMPATIBLE", "install another version of the plugin"),
+    ("DEVICE_OUT_OF_MEMORY", "free buffers or use smaller batches"),
+    ("QUEUE_FULL", "try again later, or raise workers.queue_limit"),
+    ("WORKER_START_FAILED", "check the daemon's log and memory limits"),
+    ("WORKER_DIED", "report it with the log; the daemon goes on"),
+    ("COMPILE_TIMEOUT", "raise workers.compile_timeout_seconds"),
+    ("WORKER_PROTOCOL", "report it with the log; the daemon goes on"),
+];
+
+fn hint(reason: &str) -> &'static str {
+    HINTS.iter().find(|(of, _)| *of == reason).map_or("", |(_, hint)| hint)
 }
 
 /// Adds what only some errors have.
