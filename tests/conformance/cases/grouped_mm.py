@@ -39,7 +39,16 @@ def backward():
         yield S(x, weight, offs, rand(x.size(0), weight.size(2), dtype=x.dtype))
 
 
+def grouped_mm():
+    for dtype in (torch.float32, torch.bfloat16):
+        yield S(rand(16, 8, dtype=dtype), rand(3, 8, 16, dtype=dtype), ends(4, 4, 16))
+        yield S(rand(3, 16, 8, dtype=dtype), rand(8, 24, dtype=dtype), ends(8, 8, 24))
+        yield S(rand(16, 24, dtype=dtype), rand(24, 8, dtype=dtype), ends(8, 8, 24))
+        yield S(rand(3, 16, 8, dtype=dtype), rand(3, 8, 24, dtype=dtype))
+
+
 CASES = [
+    case("aten._grouped_mm.default", grouped_mm),
     case("transformers.grouped_mm_fallback.default", forward),
     case("transformers.grouped_mm_fallback_backward.default", backward),
 ]

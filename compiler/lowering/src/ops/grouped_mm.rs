@@ -8,6 +8,7 @@ use tpud_graph::Node;
 use tpud_stablehlo::{Builder, Direction, DotDims, ElementType, Scalar, TensorType, Value};
 
 use super::histogram::count_before;
+use super::linear::matrix_product;
 use super::scan::prefix_sum;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
@@ -225,8 +226,38 @@ fn lower_grouped_mm_fallback_backward(ctx: &mut LoweringContext<'_>, node: &Node
     Ok([of_x, of_weight].into())
 }
 
+// aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor
+/// Groups are rows of `self`, columns of `mat2`, or parts of the contracted dimension, whichever is not 3-d; with both
+/// 3-d it is a batch of products. What torch leaves uninitialised (rows after the last end) is zero.
+fn lower_grouped_mm(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    let (lhs, rhs) = (ctx.tensor(node, "self")?, ctx.tensor(node, "mat2")?);
+    let out = ctx.output_type(node, 0)?;
+    if ctx.opt_tensor(node, "bias")?.is_some() {
+        return Err(RuleError::unsupported("a grouped product with a bias; add the bias to the result"));
+    }
+    let Some(ends) = ctx.opt_tensor(node, "offs")? else {
+        let product = matrix_product(ctx, lhs, rhs)?;
+        return Ok(ctx.convert(product, out.element)?.into());
+    };
+    let product = match (ctx.b.rank(lhs), ctx.b.rank(rhs)) {
+        (2, 3) => rows_times_matrices(ctx, lhs, rhs, (ends, 1), &out)?,
+        (3, 2) => {
+            let rows = ctx.b.transpose(rhs, &[1, 0])?;
+            let columns = out.with_dims(vec![out.dims[1], out.dims[0]]);
+            let product = rows_times_matrices(ctx, rows, lhs, (ends, 2), &columns)?;
+            ctx.b.transpose(product, &[1, 0])?
+        }
+        _ => {
+            let rows = ctx.b.transpose(lhs, &[1, 0])?;
+            matrices_of_rows(ctx, rows, rhs, ends, &out)?
+        }
+    };
+    Ok(product.into())
+}
+
 /// The rules of this family.
 pub(crate) const RULES: &[Rule] = &[
+    Rule::new("aten._grouped_mm.default", lower_grouped_mm),
     Rule::new("transformers.grouped_mm_fallback.default", lower_grouped_mm_fallback),
     Rule::new("transformers.grouped_mm_fallback_backward.default", lower_grouped_mm_fallback_backward),
 ];
