@@ -1,6 +1,10 @@
 //! `tpud serve`.
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
+
+use tpud_pjrt::platform::{cpu, tpu};
 
 use super::failure::Failure;
 use super::log_to_stderr;
@@ -95,6 +99,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     }
     log_to_stderr("info");
     let config = args.config()?;
+    set_plugin_environment(config.device)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(crate::serve(config));
     // A compile that was given up must not hold the process.
@@ -103,6 +108,22 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         tracing::info!("another daemon serves this address");
     }
     Ok(())
+}
+
+/// Plugins read variables when they are loaded, and a process with threads must not change its own. So this one
+/// becomes the same program again, with the variables set, unless they are already.
+fn set_plugin_environment(device: DeviceChoice) -> Result<(), Failure> {
+    let mut missing = match device {
+        DeviceChoice::None => return Ok(()),
+        DeviceChoice::Cpu => cpu::environment(),
+        DeviceChoice::Tpu => tpu::environment(tpu::Role::Execute),
+    };
+    missing.retain(|(name, _)| std::env::var_os(name).is_none());
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut again = Command::new(std::env::current_exe()?);
+    Err(again.args(std::env::args_os().skip(1)).envs(missing).exec().into())
 }
 
 #[cfg(test)]
