@@ -15,7 +15,7 @@ export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE := 1
 export TORCH_DEVICE_BACKEND_AUTOLOAD := 0
 
-.PHONY: demo test lint bench wheel setup apt venv client client-release rust-test python-test codegen clean
+.PHONY: demo test lint bench zoo wheel setup apt venv client client-release rust-test python-test codegen clean
 .DEFAULT_GOAL := demo
 
 setup: apt venv
@@ -62,6 +62,16 @@ lint: setup
 
 bench: client-release
 	TPUD_BIN=$(RELEASE_BIN) $(PY) tests/bench/run.py
+
+# Sweeps take long and need the zoo (SHARED); their tables are committed, their rows are not.
+SHARED ?= ../shared
+LIMIT  ?= 80
+zoo: client-release
+	@mkdir -p target/sweeps
+	$(PY) -m pip install --quiet --no-deps timm==1.0.31 safetensors huggingface_hub
+	TPUD_BIN=$(RELEASE_BIN) $(PY) $(SHARED)/zoo/zoo.py run --backend tpu --mode infer --suite hf,tv,timm,decode \
+	  --list $(SHARED)/zoo/public.txt --limit $(LIMIT) --once --timeout 240 --out target/sweeps/infer.jsonl
+	$(PY) tests/sweeps/zoo_table.py target/sweeps/infer.jsonl -o docs/ZOO.md
 
 wheel: client-release
 	@bash tests/setup/wheel.sh $(VENV) $(RELEASE_BIN)

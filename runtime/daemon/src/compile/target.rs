@@ -1,5 +1,7 @@
 //! What to compile for, resolved: every name in its canonical spelling, and the plugin that will do it.
 
+use std::sync::OnceLock;
+
 use tpud_pjrt::platform::{cpu, tpu};
 use tpud_proto::v1;
 
@@ -68,10 +70,12 @@ impl ResolvedTarget {
         Ok(Self { platform, topology })
     }
 
-    /// For keys: what distinguishes machines that one plugin generates different code for.
+    /// For keys: what distinguishes machines that one plugin generates different code for. XLA's CPU plugin loads an
+    /// executable that the processor cannot run without an error, so the exact instruction set counts.
     pub(crate) fn device_kind(&self) -> String {
+        static INSTRUCTION_SET: OnceLock<String> = OnceLock::new();
         match self.platform {
-            Platform::Cpu => cpu::isa_level().name().to_owned(),
+            Platform::Cpu => INSTRUCTION_SET.get_or_init(cpu::instruction_set).clone(),
             Platform::Tpu => self.topology.split(':').next().unwrap_or_default().to_owned(),
         }
     }
