@@ -142,6 +142,20 @@ impl LoweringContext<'_> {
         }
     }
 
+    /// `bool[]`
+    pub(crate) fn booleans(&self, node: &Node, name: &str) -> Result<Vec<bool>> {
+        let Some(Arg::List(items)) = node.arg(name) else {
+            return Err(wrong(name, "a list of bools", node.arg(name)));
+        };
+        items
+            .iter()
+            .map(|item| match item {
+                Arg::Bool(b) => Ok(*b),
+                other => Err(wrong(name, "a list of bools", Some(other))),
+            })
+            .collect()
+    }
+
     /// `Scalar`
     pub(crate) fn number(&self, node: &Node, name: &str) -> Result<Scalar> {
         self.opt_number(node, name)?.ok_or_else(|| wrong(name, "a number", node.arg(name)))

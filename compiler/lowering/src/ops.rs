@@ -9,6 +9,7 @@ mod compare;
 mod complex;
 mod concat;
 mod conv;
+mod conv_backward;
 mod create;
 mod division;
 mod elementwise;
@@ -23,6 +24,7 @@ mod number_theory;
 mod pad;
 mod pool;
 mod pool_adaptive;
+mod pool_backward;
 mod power;
 mod reduce;
 mod rounding;
@@ -52,6 +54,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     complex::RULES,
     concat::RULES,
     conv::RULES,
+    conv_backward::RULES,
     create::RULES,
     division::RULES,
     elementwise::RULES,
@@ -66,6 +69,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     pad::RULES,
     pool::RULES,
     pool_adaptive::RULES,
+    pool_backward::RULES,
     power::RULES,
     reduce::RULES,
     rounding::RULES,

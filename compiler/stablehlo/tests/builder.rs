@@ -120,17 +120,17 @@ fn geometry(stride: i64, dilation: i64) -> ConvolutionDims {
 fn convolutions_check_their_geometry() {
     let mut b = Builder::new();
     let (x, kernel) = (input(&mut b, F32, &[1, 4, 9]), input(&mut b, F32, &[2, 4, 3]));
-    let y = b.convolution(x, kernel, &geometry(2, 2), "HIGHEST").unwrap();
+    let y = b.convolution(x, kernel, &geometry(2, 2), F32, "HIGHEST").unwrap();
     assert_eq!(b.dims(y), [1, 2, 3]);
-    let too_wide = b.convolution(x, kernel, &geometry(1, 5), "HIGHEST").unwrap();
+    let too_wide = b.convolution(x, kernel, &geometry(1, 5), F32, "HIGHEST").unwrap();
     assert_eq!(b.dims(too_wide), [1, 2, 0]);
     let op = "stablehlo.convolution";
     for (stride, dilation) in [(0, 1), (-1, 1), (1, 0)] {
-        refused(b.convolution(x, kernel, &geometry(stride, dilation), "HIGHEST"), op, "no legal window");
+        refused(b.convolution(x, kernel, &geometry(stride, dilation), F32, "HIGHEST"), op, "no legal window");
     }
     let grouped = ConvolutionDims { feature_groups: 3, ..geometry(1, 1) };
-    refused(b.convolution(x, kernel, &grouped, "HIGHEST"), op, "do not fit");
-    refused(b.convolution(x, kernel, &geometry(1, 1), "BEST"), op, "HIGHEST");
+    refused(b.convolution(x, kernel, &grouped, F32, "HIGHEST"), op, "do not fit");
+    refused(b.convolution(x, kernel, &geometry(1, 1), F32, "BEST"), op, "HIGHEST");
 }
 
 #[test]

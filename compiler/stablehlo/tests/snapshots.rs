@@ -72,7 +72,7 @@ fn convolution_and_max_pool() {
             feature_groups: 1,
             batch_groups: 1,
         };
-        let y = b.convolution(x, kernel, &dims, "HIGHEST")?;
+        let y = b.convolution(x, kernel, &dims, F32, "HIGHEST")?;
         let mut window = Window::identity(4);
         window.sizes[2..].fill(2);
         window.strides[2..].fill(2);

@@ -35,6 +35,36 @@ def batch_norm_no_stats():
     yield S(rand(4, 3, 5), None, None, True, 0.1, 1e-3)
 
 
+def running(training, dtype=torch.float32, shape=(2, 3, 4, 4), affine=True, momentum=0.1):
+    weights = (rand(3, dtype=dtype), rand(3, dtype=dtype)) if affine else (None, None)
+    statistics = (rand(3, dtype=dtype), rand(3, dtype=dtype, low=0.5))
+    return S(rand(*shape, dtype=dtype), *weights, *statistics, training, momentum, 1e-5)
+
+
+def batch_norm_functional():
+    for dtype in (torch.float32, torch.float64):
+        yield running(True, dtype)
+    yield running(True, shape=(4, 3), affine=False, momentum=0.0)
+    yield running(True, shape=(4, 3, 2, 2, 2), momentum=1.0)
+    yield running(False)
+
+
+def batch_norm_narrow():
+    for dtype in (torch.bfloat16, torch.float16):
+        yield running(True, dtype)
+
+
+def batch_norm_stateless():
+    yield running(False)
+    yield running(False, torch.bfloat16)
+    yield running(False, shape=(4, 3), affine=False)
+
+
+def batch_norm_optional():
+    yield from batch_norm_stateless()
+    yield S(rand(2, 3, 4, 4), rand(3), rand(3), None, None, True, 0.1, 1e-5)
+
+
 def rms_norm():
     for dtype in FLOATS:
         yield S(rand(2, 3, 8, dtype=dtype), [8], rand(8, dtype=dtype), 1e-6)
@@ -46,5 +76,10 @@ CASES = [
     case("aten.native_group_norm.default", group_norm),
     case("aten._native_batch_norm_legit_no_training.default", batch_norm),
     case("aten._native_batch_norm_legit.no_stats", batch_norm_no_stats),
+    case("aten._native_batch_norm_legit_functional.default", batch_norm_functional),
+    # torch rounds the statistics to the narrow type before it uses them; we do not.
+    case("aten._native_batch_norm_legit_functional.default", batch_norm_narrow, rtol=1.6e-2, atol=2e-2),
+    case("aten._native_batch_norm_legit.default", batch_norm_stateless),
+    case("aten.native_batch_norm.default", batch_norm_optional),
     case("aten._fused_rms_norm.default", rms_norm),
 ]

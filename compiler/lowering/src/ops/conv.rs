@@ -1,4 +1,6 @@
 //! Convolutions of one to three spatial dimensions, forward and transposed.
+//!
+//! Narrow floats are multiplied as they are, accumulated in f32 and rounded once.
 
 use tpud_graph::Node;
 use tpud_stablehlo::{ConvolutionDims, ElementType, Scalar, Value};
@@ -11,16 +13,16 @@ use crate::types::accumulation_type;
 type Lowering = Result<Outputs, RuleError>;
 
 /// The geometry of a convolution node, one number for each spatial dimension.
-struct Geometry {
-    stride: Vec<i64>,
-    padding: Vec<i64>,
-    dilation: Vec<i64>,
-    output_padding: Vec<i64>,
-    groups: i64,
+pub(super) struct Geometry {
+    pub(super) stride: Vec<i64>,
+    pub(super) padding: Vec<i64>,
+    pub(super) dilation: Vec<i64>,
+    pub(super) output_padding: Vec<i64>,
+    pub(super) groups: i64,
 }
 
 impl Geometry {
-    fn read(ctx: &LoweringContext<'_>, node: &Node, spatial: usize) -> Result<Self, RuleError> {
+    pub(super) fn read(ctx: &LoweringContext<'_>, node: &Node, spatial: usize) -> Result<Self, RuleError> {
         let list = |name: &str| -> Result<Vec<i64>, RuleError> {
             let given = ctx.ints(node, name)?;
             match given.len() {
@@ -42,7 +44,11 @@ impl Geometry {
 }
 
 /// `[I, O, k…]` of a transposed convolution to the `[O·groups, I/groups, k…]` of the forward one that equals it.
-fn swap_features(ctx: &mut LoweringContext<'_>, kernel: Value, groups: i64) -> Result<Value, RuleError> {
+pub(super) fn swap_features(
+    ctx: &mut LoweringContext<'_>,
+    kernel: Value,
+    groups: i64,
+) -> Result<Value, RuleError> {
     let dims = ctx.b.dims(kernel).to_vec();
     let (inputs, outputs, window) = (dims[0] / groups, dims[1], &dims[2..]);
     let grouped = [&[groups, inputs, outputs], window].concat();
@@ -50,6 +56,18 @@ fn swap_features(ctx: &mut LoweringContext<'_>, kernel: Value, groups: i64) -> R
     let order: Vec<i64> = [0, 2, 1].into_iter().chain(3..grouped.len() as i64).collect();
     let x = ctx.b.transpose(x, &order)?;
     Ok(ctx.b.reshape(x, &[&[groups * outputs, inputs], window].concat())?)
+}
+
+/// A convolution whose result is left in the accumulation type.
+pub(super) fn convolve(
+    ctx: &mut LoweringContext<'_>,
+    x: Value,
+    kernel: Value,
+    dims: &ConvolutionDims,
+) -> Result<Value, RuleError> {
+    let result = accumulation_type(ctx.b.element(x));
+    let precision = ctx.options.precision.xla_name();
+    Ok(ctx.b.convolution(x, kernel, dims, result, precision)?)
 }
 
 fn forward(ctx: &mut LoweringContext<'_>, x: Value, kernel: Value, g: &Geometry) -> Result<Value, RuleError> {
@@ -63,8 +81,7 @@ fn forward(ctx: &mut LoweringContext<'_>, x: Value, kernel: Value, g: &Geometry)
         feature_groups: g.groups,
         batch_groups: 1,
     };
-    let precision = ctx.options.precision.xla_name();
-    Ok(ctx.b.convolution(x, kernel, &dims, precision)?)
+    convolve(ctx, x, kernel, &dims)
 }
 
 /// A transposed convolution is a forward one over the dilated input with the mirrored kernel.
@@ -92,8 +109,7 @@ fn transposed(
         feature_groups: g.groups,
         batch_groups: 1,
     };
-    let precision = ctx.options.precision.xla_name();
-    Ok(ctx.b.convolution(x, kernel, &dims, precision)?)
+    convolve(ctx, x, kernel, &dims)
 }
 
 // aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation,
@@ -105,7 +121,7 @@ fn lower_convolution(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     }
     let (input, weight) = (ctx.tensor(node, "input")?, ctx.tensor(node, "weight")?);
     let wide = accumulation_type(out.element);
-    let (x, kernel) = (ctx.convert(input, wide)?, ctx.convert(weight, wide)?);
+    let (x, kernel) = (ctx.convert(input, out.element)?, ctx.convert(weight, out.element)?);
     let Some(spatial) = ctx.b.rank(x).checked_sub(2) else {
         return Err(RuleError::unsupported("a convolution needs a batch and a feature dimension"));
     };

@@ -161,22 +161,94 @@ fn with_running_statistics(ctx: &mut LoweringContext<'_>, node: &Node, x: Value)
     Ok(ctx.b.mul(centred, rstd)?)
 }
 
+/// Batch norm with the statistics of this batch: (result, mean, rstd, variance without correction, elements).
+fn with_batch_statistics(
+    ctx: &mut LoweringContext<'_>,
+    node: &Node,
+) -> Result<(Value, Value, Value, Value, i64), RuleError> {
+    let input = ctx.tensor(node, "input")?;
+    let x = ctx.convert(input, accumulation_type(ctx.b.element(input)))?;
+    let shape = ctx.b.dims(x).to_vec();
+    let dims: Vec<i64> = (0..shape.len() as i64).filter(|d| *d != 1).collect();
+    let (mean, squares, n) = moments(ctx, x, &dims)?;
+    let rstd = inverse_deviation(ctx, squares, n, ctx.float(node, "eps")?)?;
+    let (wide_mean, wide_rstd) = (spread(ctx, mean, &shape, &dims)?, spread(ctx, rstd, &shape, &dims)?);
+    let centred = ctx.b.sub(x, wide_mean)?;
+    let normal = ctx.b.mul(centred, wide_rstd)?;
+    Ok((affine(ctx, node, normal, &[1])?, mean, rstd, squares, n))
+}
+
 // aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,
 //   float eps) -> (Tensor, Tensor, Tensor)
 fn lower_batch_norm_no_stats(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
-    let input = ctx.tensor(node, "input")?;
-    let x = ctx.convert(input, accumulation_type(ctx.b.element(input)))?;
-    let dims: Vec<i64> = (0..ctx.b.rank(x) as i64).filter(|d| *d != 1).collect();
-    let (normal, mean, rstd) = normalise(ctx, x, &dims, ctx.float(node, "eps")?)?;
-    let out = affine(ctx, node, normal, &[1])?;
+    let (out, mean, rstd, _, _) = with_batch_statistics(ctx, node)?;
     Ok([shaped(ctx, node, 0, out)?, shaped(ctx, node, 1, mean)?, shaped(ctx, node, 2, rstd)?].into())
+}
+
+/// `(1 - momentum) · running + momentum · new`, as output `i`.
+fn moved(
+    ctx: &mut LoweringContext<'_>,
+    node: &Node,
+    (name, i): (&str, usize),
+    new: Value,
+) -> Result<Value, RuleError> {
+    let momentum = ctx.float(node, "momentum")?;
+    let running = ctx.operand(node, name, &ctx.b.ty(new).clone())?;
+    let old = ctx.times(running, 1.0 - momentum)?;
+    let new = ctx.times(new, momentum)?;
+    let sum = ctx.b.add(old, new)?;
+    shaped(ctx, node, i, sum)
+}
+
+// aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,
+//   Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor)
+fn lower_batch_norm_functional(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    if !ctx.boolean(node, "training")? {
+        let Outputs(mut outputs) = lower_batch_norm_inference(ctx, node)?;
+        outputs.truncate(3);
+        outputs.push(ctx.opt_tensor(node, "running_mean")?);
+        outputs.push(ctx.opt_tensor(node, "running_var")?);
+        return Ok(Outputs(outputs));
+    }
+    let (out, mean, rstd, squares, n) = with_batch_statistics(ctx, node)?;
+    // The running variance is the unbiased one: of one element it is 0 / 0.
+    let divisor = ctx.fill_like(Scalar::Int(n - 1), squares)?;
+    let unbiased = ctx.b.div(squares, divisor)?;
+    Ok([
+        shaped(ctx, node, 0, out)?,
+        shaped(ctx, node, 1, mean)?,
+        shaped(ctx, node, 2, rstd)?,
+        moved(ctx, node, ("running_mean", 3), mean)?,
+        moved(ctx, node, ("running_var", 4), unbiased)?,
+    ]
+    .into())
+}
+
+// aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
+//   bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+// aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean,
+//   Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+fn lower_batch_norm(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    if !ctx.boolean(node, "training")? {
+        return lower_batch_norm_inference(ctx, node);
+    }
+    if ctx.opt_tensor(node, "running_mean")?.is_some() || ctx.opt_tensor(node, "running_var")?.is_some() {
+        return Err(RuleError::unsupported(
+            "it changes its running statistics in place; functionalize the graph, which makes it \
+             _native_batch_norm_legit_functional",
+        ));
+    }
+    lower_batch_norm_no_stats(ctx, node)
 }
 
 /// The rules of this family.
 pub(crate) const RULES: &[Rule] = &[
     Rule::new("aten._fused_rms_norm.default", lower_rms_norm),
+    Rule::new("aten._native_batch_norm_legit.default", lower_batch_norm),
     Rule::new("aten._native_batch_norm_legit.no_stats", lower_batch_norm_no_stats),
+    Rule::new("aten._native_batch_norm_legit_functional.default", lower_batch_norm_functional),
     Rule::new("aten._native_batch_norm_legit_no_training.default", lower_batch_norm_inference),
+    Rule::new("aten.native_batch_norm.default", lower_batch_norm),
     Rule::new("aten.native_group_norm.default", lower_group_norm),
     Rule::new("aten.native_layer_norm.default", lower_layer_norm),
 ];

@@ -58,6 +58,19 @@ impl Pool {
         })
     }
 
+    /// Planes of these sizes, without a window.
+    pub(super) fn planes(input: &[i64], output: &[i64]) -> Self {
+        let ones = vec![1; input.len()];
+        Self {
+            kernel: ones.clone(),
+            stride: ones.clone(),
+            padding: vec![0; input.len()],
+            dilation: ones,
+            input: input.to_vec(),
+            output: output.to_vec(),
+        }
+    }
+
     /// Number of spatial dimensions.
     pub(super) fn spatial(&self) -> usize {
         self.kernel.len()
@@ -161,7 +174,7 @@ fn lower_max_pool(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 }
 
 /// By how much the sum of each window is divided, in the shape of the output's spatial dimensions.
-fn divisors(
+pub(super) fn divisors(
     ctx: &mut LoweringContext<'_>,
     node: &Node,
     pool: &Pool,

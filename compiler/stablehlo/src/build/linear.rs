@@ -94,12 +94,13 @@ impl Builder {
         self.op(op, &[lhs, rhs], attrs, crate::TensorType::new(result, out))
     }
 
-    /// `stablehlo.convolution`: `[N, C, s…] * [O, C / feature_groups, k…] → [N, O, s'…]`.
+    /// `stablehlo.convolution`: `[N, C, s…] * [O, C / feature_groups, k…] → [N, O, s'…]` with element type `result`.
     pub fn convolution(
         &mut self,
         input: Value,
         kernel: Value,
         dims: &ConvolutionDims,
+        result: ElementType,
         precision: &str,
     ) -> Result<Value> {
         let op = "stablehlo.convolution";
@@ -150,6 +151,6 @@ impl Builder {
             ("batch_group_count", Attr::I64(dims.batch_groups)),
             precision_config(op, precision)?,
         ];
-        self.op(op, &[input, kernel], attrs, x.with_dims(out))
+        self.op(op, &[input, kernel], attrs, crate::TensorType::new(result, out))
     }
 }

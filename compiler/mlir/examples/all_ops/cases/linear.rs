@@ -98,7 +98,7 @@ fn convolutions(cases: &mut Vec<Case>) -> Result<()> {
         case(cases, &format!("convolution_{spatial}d"), |b| {
             let x = input(b, F32, &[&[2, 4][..], &[7, 8, 9][..spatial]].concat());
             let k = input(b, F32, &[&[6, 4][..], &[3, 2, 1][..spatial]].concat());
-            Ok(vec![b.convolution(x, k, &plain(spatial), "HIGHEST")?])
+            Ok(vec![b.convolution(x, k, &plain(spatial), F32, "HIGHEST")?])
         })?;
     }
     case(cases, "convolution_strided_padded", |b| {
@@ -109,7 +109,7 @@ fn convolutions(cases: &mut Vec<Case>) -> Result<()> {
             rhs_dilation: vec![2, 1],
             ..plain(2)
         };
-        Ok(vec![b.convolution(x, k, &dims, "DEFAULT")?])
+        Ok(vec![b.convolution(x, k, &dims, F32, "DEFAULT")?])
     })?;
     case(cases, "convolution_transposed", |b| {
         let (x, k) = (input(b, F32, &[1, 4, 5]), input(b, F32, &[2, 4, 3]));
@@ -119,7 +119,7 @@ fn convolutions(cases: &mut Vec<Case>) -> Result<()> {
             reverse_kernel: true,
             ..plain(1)
         };
-        Ok(vec![b.convolution(x, k, &dims, "HIGHEST")?])
+        Ok(vec![b.convolution(x, k, &dims, F32, "HIGHEST")?])
     })?;
     case(cases, "convolution_grouped", |b| {
         let (x, k) = (input(b, F32, &[2, 6, 5]), input(b, F32, &[6, 1, 3]));
@@ -127,6 +127,6 @@ fn convolutions(cases: &mut Vec<Case>) -> Result<()> {
         let y = input(b, F32, &[4, 3, 5]);
         let k2 = input(b, F32, &[2, 3, 3]);
         let batched = ConvolutionDims { batch_groups: 2, ..plain(1) };
-        Ok(vec![b.convolution(x, k, &depthwise, "HIGHEST")?, b.convolution(y, k2, &batched, "HIGHEST")?])
+        Ok(vec![b.convolution(x, k, &depthwise, F32, "HIGHEST")?, b.convolution(y, k2, &batched, F32, "HIGHEST")?])
     })
 }
