@@ -10,6 +10,7 @@ mod context;
 mod driver;
 mod error;
 mod indices;
+mod lines;
 mod ops;
 mod pointwise;
 mod registry;

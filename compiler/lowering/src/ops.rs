@@ -38,6 +38,8 @@ mod special;
 mod strided;
 mod triangle;
 mod unary;
+mod upsample;
+mod upsample_taps;
 mod view;
 
 use crate::registry::Rule;
@@ -83,5 +85,6 @@ pub(crate) const ALL: &[&[Rule]] = &[
     strided::RULES,
     triangle::RULES,
     unary::RULES,
+    upsample::RULES,
     view::RULES,
 ];
