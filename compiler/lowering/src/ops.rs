@@ -14,6 +14,7 @@ mod create;
 mod division;
 mod elementwise;
 mod extrema;
+mod grid_sampler;
 mod grouped_mm;
 mod histogram;
 mod index;
@@ -61,6 +62,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     division::RULES,
     elementwise::RULES,
     extrema::RULES,
+    grid_sampler::RULES,
     grouped_mm::RULES,
     histogram::RULES,
     index::RULES,
