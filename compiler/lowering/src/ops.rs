@@ -13,12 +13,15 @@ mod conv_backward;
 mod create;
 mod division;
 mod elementwise;
+mod embedding_bag;
 mod extrema;
+mod fft;
 mod grid_sampler;
 mod grouped_mm;
 mod histogram;
 mod index;
 mod index_dim;
+mod linalg;
 mod linear;
 mod norm;
 mod number_theory;
@@ -27,6 +30,7 @@ mod pool;
 mod pool_adaptive;
 mod pool_backward;
 mod power;
+mod rearrange;
 mod reduce;
 mod rounding;
 mod scan;
@@ -61,12 +65,15 @@ pub(crate) const ALL: &[&[Rule]] = &[
     create::RULES,
     division::RULES,
     elementwise::RULES,
+    embedding_bag::RULES,
     extrema::RULES,
+    fft::RULES,
     grid_sampler::RULES,
     grouped_mm::RULES,
     histogram::RULES,
     index::RULES,
     index_dim::RULES,
+    linalg::RULES,
     linear::RULES,
     norm::RULES,
     number_theory::RULES,
@@ -75,6 +82,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     pool_adaptive::RULES,
     pool_backward::RULES,
     power::RULES,
+    rearrange::RULES,
     reduce::RULES,
     rounding::RULES,
     scan::RULES,

@@ -16,14 +16,14 @@ type Lowering = Result<Outputs, RuleError>;
 const MOST_SHIFTS: i64 = 25;
 
 /// Every offset inside a window, the last dimension fastest.
-fn offsets(kernel: &[i64]) -> Vec<Vec<i64>> {
+pub(super) fn offsets(kernel: &[i64]) -> Vec<Vec<i64>> {
     kernel.iter().fold(vec![Vec::new()], |all, &size| {
         all.iter().flat_map(|prefix| (0..size).map(move |k| [&prefix[..], &[k]].concat())).collect()
     })
 }
 
 /// `grad` put where the element at `offset` of each window is, over sizes `dims`.
-fn placed(
+pub(super) fn placed(
     ctx: &mut LoweringContext<'_>,
     grad: Value,
     pool: &Pool,

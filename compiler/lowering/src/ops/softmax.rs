@@ -61,8 +61,43 @@ fn lower_log_softmax(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     finish(ctx, node, out)
 }
 
+/// `grad_output` and `output` in the accumulation type of the result, and the softmax dimension.
+fn prepare_backward(ctx: &mut LoweringContext<'_>, node: &Node) -> Result<(Value, Value, usize), RuleError> {
+    let ty = ctx.output_type(node, 0)?;
+    let dim = ctx.dim(node, "dim", ty.rank())?;
+    let shape = if ty.rank() == 0 { vec![1] } else { ty.dims };
+    let mut read = |name: &str| {
+        let x = ctx.tensor(node, name)?;
+        let x = ctx.convert(x, accumulation_type(ctx.b.element(x)))?;
+        Ok::<Value, RuleError>(ctx.b.reshape(x, &shape)?)
+    };
+    Ok((read("grad_output")?, read("output")?, dim))
+}
+
+// aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
+fn lower_softmax_backward(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    let (grad, output, dim) = prepare_backward(ctx, node)?;
+    let product = ctx.b.mul(grad, output)?;
+    let sum = reduce_keep(ctx, product, Monoid::Sum, dim)?;
+    let centred = ctx.b.sub(grad, sum)?;
+    let out = ctx.b.mul(centred, output)?;
+    finish(ctx, node, out)
+}
+
+// aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
+fn lower_log_softmax_backward(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    let (grad, output, dim) = prepare_backward(ctx, node)?;
+    let softmax = ctx.b.exp(output)?;
+    let sum = reduce_keep(ctx, grad, Monoid::Sum, dim)?;
+    let share = ctx.b.mul(softmax, sum)?;
+    let out = ctx.b.sub(grad, share)?;
+    finish(ctx, node, out)
+}
+
 /// The rules of this family.
 pub(crate) const RULES: &[Rule] = &[
     Rule::new("aten._log_softmax.default", lower_log_softmax),
+    Rule::new("aten._log_softmax_backward_data.default", lower_log_softmax_backward),
     Rule::new("aten._softmax.default", lower_softmax),
+    Rule::new("aten._softmax_backward_data.default", lower_softmax_backward),
 ];
