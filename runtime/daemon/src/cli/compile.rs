@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use tpud_pjrt::platform::tpu;
 use tpud_proto::v1::compile_client::CompileClient;
 use tpud_proto::v1::compile_event::Event;
 use tpud_proto::v1::compile_progress::Stage;
@@ -146,9 +147,11 @@ fn text(result: &v1::CompileResult, target: &str) -> String {
             known if known > 0.0 => format!("{} by XLA's estimate", seconds(known)),
             _ => "no estimate by XLA".to_owned(),
         };
+        let roofline = tpu::roofline_seconds(target, cost.flops, cost.bytes_accessed)
+            .map_or_else(String::new, |least| format!(", at least {} at the chip's peaks", seconds(least)));
         let _ = writeln!(
             text,
-            "cost        {}FLOP, {}B accessed, {estimate}",
+            "cost        {}FLOP, {}B accessed, {estimate}{roofline}",
             count(cost.flops),
             count(cost.bytes_accessed)
         );

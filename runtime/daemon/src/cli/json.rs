@@ -1,6 +1,7 @@
 //! Messages as JSON, with the names that the proto files give their fields.
 
 use serde_json::{Value, json};
+use tpud_pjrt::platform::tpu;
 use tpud_proto::v1;
 
 use super::failure::Failure;
@@ -87,7 +88,9 @@ pub(super) fn compile_result(result: &v1::CompileResult, target: &str, fits: Opt
                "device_bytes": memory.device_bytes})
     });
     let cost = report.cost.filter(|cost| cost.available).map(|cost| {
-        json!({"flops": cost.flops, "bytes_accessed": cost.bytes_accessed, "optimal_seconds": cost.optimal_seconds})
+        let roofline = tpu::roofline_seconds(target, cost.flops, cost.bytes_accessed);
+        json!({"flops": cost.flops, "bytes_accessed": cost.bytes_accessed, "optimal_seconds": cost.optimal_seconds,
+               "roofline_seconds": roofline})
     });
     let ops: Vec<Value> = report.ops.iter().map(|op| json!({"op": op.op, "count": op.count})).collect();
     let timings = result.timings.unwrap_or_default();

@@ -73,17 +73,24 @@ struct Generation {
     kind: &'static str,
     /// Memory that programs may use on one device (which may be half a chip).
     memory_bytes: u64,
+    /// Peak bf16 operations a second of one device.
+    peak_flops: f64,
+    /// Peak bytes a second between one device and its memory.
+    peak_bandwidth: f64,
     /// A topology of one host, as an example and for lists.
     example: &'static str,
 }
 
-/// Memory is what libtpu 0.0.52 says in `device_memory_bytes_limit` of a topology of one chip.
+/// Memory is what libtpu 0.0.52 says in `device_memory_bytes_limit` of a topology of one chip; the peaks are those that
+/// Google Cloud publishes for each generation.
 const GENERATIONS: [Generation; 4] = [
     Generation {
         names: &["v5e"],
         rank: 2,
         kind: "TPU v5 lite",
         memory_bytes: 16_909_336_064,
+        peak_flops: 197e12,
+        peak_bandwidth: 819e9,
         example: "v5e:2x2",
     },
     Generation {
@@ -91,6 +98,8 @@ const GENERATIONS: [Generation; 4] = [
         rank: 3,
         kind: "TPU v5",
         memory_bytes: 102_786_661_888,
+        peak_flops: 459e12,
+        peak_bandwidth: 2_765e9,
         example: "v5p:2x2x1",
     },
     Generation {
@@ -98,6 +107,8 @@ const GENERATIONS: [Generation; 4] = [
         rank: 2,
         kind: "TPU v6 lite",
         memory_bytes: 33_546_042_880,
+        peak_flops: 918e12,
+        peak_bandwidth: 1_640e9,
         example: "v6e:2x2",
     },
     // Two devices a chip, each with half of its 192 GB.
@@ -106,6 +117,8 @@ const GENERATIONS: [Generation; 4] = [
         rank: 3,
         kind: "TPU7x",
         memory_bytes: 101_724_453_888,
+        peak_flops: 1_153.5e12,
+        peak_bandwidth: 3_690e9,
         example: "tpu7x:2x2x1",
     },
 ];
@@ -148,6 +161,15 @@ pub fn memory_bytes(kind: &str) -> Option<u64> {
     GENERATIONS.iter().find(|generation| generation.kind == kind).map(|generation| generation.memory_bytes)
 }
 
+/// The seconds that one device of a topology needs at the very least for a program of this many operations and bytes
+/// (the roofline of published peaks). None for a topology that is not known.
+#[must_use]
+pub fn roofline_seconds(topology: &str, flops: f64, bytes_accessed: f64) -> Option<f64> {
+    let prefix = topology.split(':').next()?;
+    let generation = GENERATIONS.iter().find(|generation| generation.names.contains(&prefix))?;
+    Some((flops / generation.peak_flops).max(bytes_accessed / generation.peak_bandwidth))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,5 +206,13 @@ mod tests {
         let names: Vec<_> = environment(Role::Compile).into_iter().map(|(name, _)| name).collect();
         assert!(names.contains(&"TPU_SKIP_MDS_QUERY") && names.contains(&"ALLOW_MULTIPLE_LIBTPU_LOAD"));
         assert!(environment(Role::Execute).iter().all(|(name, _)| *name != "ALLOW_MULTIPLE_LIBTPU_LOAD"));
+    }
+
+    #[test]
+    fn the_roofline_is_the_slower_of_computing_and_moving() {
+        assert_eq!(roofline_seconds("v6e:2x2", 918e12, 1.0), Some(1.0));
+        assert_eq!(roofline_seconds("v5e:1x1", 1.0, 819e9), Some(1.0));
+        assert_eq!(roofline_seconds("v7x:1x1x1", 0.0, 3_690e9), Some(1.0));
+        assert_eq!(roofline_seconds("", 1.0, 1.0), None);
     }
 }
