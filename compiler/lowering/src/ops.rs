@@ -44,6 +44,7 @@ mod strided;
 mod triangle;
 mod unary;
 mod upsample;
+mod upsample_backward;
 mod upsample_taps;
 mod view;
 
@@ -96,5 +97,6 @@ pub(crate) const ALL: &[&[Rule]] = &[
     triangle::RULES,
     unary::RULES,
     upsample::RULES,
+    upsample_backward::RULES,
     view::RULES,
 ];

@@ -4,7 +4,7 @@
 //! `LoweringContext::lines`, so that no weight of 0 meets an infinity that torch would not read.
 
 use tpud_graph::Node;
-use tpud_stablehlo::{ElementType, Literal, Scalar, TensorType, Value};
+use tpud_stablehlo::{Direction, ElementType, Literal, Scalar, TensorType, Value};
 
 use super::upsample_taps::{Method, Scale, Taps};
 use crate::context::LoweringContext;
@@ -37,7 +37,12 @@ pub(super) fn factors(
 }
 
 /// One dimension resampled: `Σ taps · weights` in the element type of `x`.
-fn resampled(ctx: &mut LoweringContext<'_>, x: Value, dim: usize, taps: &Taps) -> Result<Value, RuleError> {
+pub(super) fn resampled(
+    ctx: &mut LoweringContext<'_>,
+    x: Value,
+    dim: usize,
+    taps: &Taps,
+) -> Result<Value, RuleError> {
     if let Some(index) = taps.single() {
         return ctx.lines(x, dim, &index);
     }
@@ -51,12 +56,19 @@ fn resampled(ctx: &mut LoweringContext<'_>, x: Value, dim: usize, taps: &Taps) -
         let dims = ctx.b.dims(lines).to_vec();
         let weights = ctx.b.broadcast_in_dim(line, &dims, &[dim as i64])?;
         let part = ctx.b.mul(lines, weights)?;
+        // A tap that an element does not have must not reach it, not even as 0 · inf.
+        let part = if taps.each_is_read() { part } else { where_weighted(ctx, part, weights)? };
         sum = Some(match sum {
             Some(sum) => ctx.b.add(sum, part)?,
             None => part,
         });
     }
     sum.ok_or_else(|| RuleError::Internal("no taps".into()))
+}
+
+fn where_weighted(ctx: &mut LoweringContext<'_>, part: Value, weights: Value) -> Result<Value, RuleError> {
+    let present = ctx.compare_number(Direction::Ne, weights, 0.0)?;
+    ctx.select_or(present, part, 0.0)
 }
 
 fn upsample(ctx: &mut LoweringContext<'_>, node: &Node, method: Method) -> Lowering {

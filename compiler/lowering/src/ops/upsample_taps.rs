@@ -71,19 +71,38 @@ impl Taps {
                 Method::CubicAntialiased => antialiased(scale, i, 2.0, |x| keys(x, -0.5)),
             })
             .collect();
-        let mut taps = Self { of, weighted };
-        let most = taps.of.iter().map(Vec::len).max().unwrap_or(0);
-        for list in &mut taps.of {
+        Self { of, weighted }.filled()
+    }
+
+    fn filled(mut self) -> Self {
+        let most = self.of.iter().map(Vec::len).max().unwrap_or(0);
+        for list in &mut self.of {
             let last = list.last().map_or(0, |tap| tap.0);
             list.resize(most, (last, 0.0));
         }
-        taps
+        self
+    }
+
+    /// The taps of the adjoint: for each of `input` elements, the output elements that read it.
+    pub(super) fn adjoint(&self, input: i64) -> Self {
+        let mut of = vec![Vec::new(); input as usize];
+        for (i, list) in self.of.iter().enumerate() {
+            for &(from, weight) in list.iter().filter(|tap| tap.1 != 0.0) {
+                of[from as usize].push((i as i64, weight));
+            }
+        }
+        Self { of, weighted: true }.filled()
     }
 
     /// The positions, when each output element is one input element unchanged.
     pub(super) fn single(&self) -> Option<Vec<i64>> {
         let plain = !self.weighted || self.of.iter().all(|list| matches!(list[..], [(_, 1.0)]));
         plain.then(|| self.of.iter().map(|list| list[0].0).collect())
+    }
+
+    /// Whether every tap repeats only positions that its element reads anyway.
+    pub(super) fn each_is_read(&self) -> bool {
+        self.of.iter().all(|list| list.first().is_some_and(|tap| tap.1 != 0.0))
     }
 
     /// (positions, weights) of each tap in turn.
