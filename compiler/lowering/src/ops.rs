@@ -17,6 +17,7 @@ mod embedding_bag;
 mod extrema;
 mod fft;
 mod grid_sampler;
+mod grid_sampler_backward;
 mod grouped_mm;
 mod histogram;
 mod index;
@@ -70,6 +71,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     extrema::RULES,
     fft::RULES,
     grid_sampler::RULES,
+    grid_sampler_backward::RULES,
     grouped_mm::RULES,
     histogram::RULES,
     index::RULES,

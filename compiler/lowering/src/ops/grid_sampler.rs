@@ -1,7 +1,7 @@
 //! `grid_sampler_2d`: the values of images at positions that a grid gives in `[-1, 1]`.
 
 use tpud_graph::Node;
-use tpud_stablehlo::{Direction, GatherDims, Scalar, Unary, Value};
+use tpud_stablehlo::{Direction, ElementType, GatherDims, Scalar, Unary, Value};
 
 use crate::context::LoweringContext;
 use crate::error::RuleError;
@@ -14,7 +14,7 @@ type Lowering = Result<Outputs, RuleError>;
 
 /// What lies outside of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outside {
+pub(super) enum Outside {
     Zeros,
     Border,
     Reflection,
@@ -22,8 +22,8 @@ enum Outside {
 
 /// One axis of the images.
 #[derive(Debug, Clone, Copy)]
-struct Axis {
-    size: i64,
+pub(super) struct Axis {
+    pub(super) size: i64,
     align_corners: bool,
     outside: Outside,
 }
@@ -41,7 +41,7 @@ impl Axis {
     }
 
     /// Brings a position into the image, unless zeros lie outside. NaN becomes 0.
-    fn inside(&self, ctx: &mut LoweringContext<'_>, position: Value) -> Built {
+    pub(super) fn inside(&self, ctx: &mut LoweringContext<'_>, position: Value) -> Built {
         let position = match self.outside {
             Outside::Zeros => return Ok(position),
             Outside::Border => position,
@@ -66,14 +66,50 @@ impl Axis {
         let distance = ctx.b.abs(distance)?;
         let length = ctx.fill_like(Scalar::Float(span), distance)?;
         let rest = ctx.b.rem(distance, length)?;
+        let even = self.flips_evenly(ctx, position, low, span)?;
+        let forwards = ctx.plus(rest, low)?;
+        let backwards = ctx.minus_from(span + low, rest)?;
+        Ok(ctx.b.select(even, forwards, backwards)?)
+    }
+
+    /// The slope of a position in the image as a function of the grid value: 0 where it is clipped.
+    pub(super) fn slope(&self, ctx: &mut LoweringContext<'_>, position: Value) -> Built {
+        let size = if self.align_corners { self.size - 1 } else { self.size };
+        let mut slope = ctx.fill_like(Scalar::Float(size as f64 / 2.0), position)?;
+        let mut place = position;
+        if self.outside == Outside::Reflection {
+            let (low, span) =
+                if self.align_corners { (0.0, (self.size - 1) as f64) } else { (-0.5, self.size as f64) };
+            if span == 0.0 {
+                return ctx.times(position, 0.0);
+            }
+            let flips = self.flips_evenly(ctx, position, low, span)?;
+            let before = ctx.compare_number(Direction::Lt, position, low)?;
+            // Mirrored an odd number of times, counting the mirror at the lower edge.
+            let mirrored = ctx.b.compare(Direction::Eq, flips, before)?;
+            let backwards = ctx.b.neg(slope)?;
+            slope = ctx.b.select(mirrored, backwards, slope)?;
+            place = self.reflected(ctx, position)?;
+        }
+        if self.outside == Outside::Zeros {
+            return Ok(slope);
+        }
+        let above = ctx.compare_number(Direction::Gt, place, 0.0)?;
+        let below = ctx.compare_number(Direction::Lt, place, (self.size - 1) as f64)?;
+        let free = ctx.b.and(above, below)?;
+        ctx.select_or(free, slope, 0.0)
+    }
+
+    /// Where a position is mirrored an even number of times, after the mirror at `low`.
+    fn flips_evenly(&self, ctx: &mut LoweringContext<'_>, position: Value, low: f64, span: f64) -> Built {
+        let distance = ctx.plus(position, -low)?;
+        let distance = ctx.b.abs(distance)?;
+        let length = ctx.fill_like(Scalar::Float(span), distance)?;
         let flips = ctx.b.div(distance, length)?;
         let flips = ctx.b.floor(flips)?;
         let half = ctx.times(flips, 0.5)?;
         let whole = ctx.b.floor(half)?;
-        let even = ctx.b.compare(Direction::Eq, half, whole)?;
-        let forwards = ctx.plus(rest, low)?;
-        let backwards = ctx.minus_from(span + low, rest)?;
-        Ok(ctx.b.select(even, forwards, backwards)?)
+        Ok(ctx.b.compare(Direction::Eq, half, whole)?)
     }
 
     /// Where a whole position is in the image.
@@ -85,23 +121,64 @@ impl Axis {
 }
 
 /// The images and the axes of the grid.
-struct Sampler {
+pub(super) struct Sampler {
     /// `[N, C, H · W]`
-    pixels: Value,
-    y: Axis,
-    x: Axis,
+    pub(super) pixels: Value,
+    pub(super) y: Axis,
+    pub(super) x: Axis,
 }
 
 impl Sampler {
-    /// `[N, C, positions]`: the pixels at whole positions `[N, positions]`, 0 outside of the image.
-    fn at(&self, ctx: &mut LoweringContext<'_>, y: Value, x: Value) -> Built {
+    /// The images and the (y, x) positions `[N, positions]` of a node, not yet brought into the images.
+    pub(super) fn read(
+        ctx: &mut LoweringContext<'_>,
+        node: &Node,
+        wide: ElementType,
+    ) -> Result<(Self, Value, Value), RuleError> {
+        let (input, grid) = (ctx.tensor(node, "input")?, ctx.tensor(node, "grid")?);
+        let (shape, points) = (ctx.b.dims(input).to_vec(), ctx.b.dims(grid).to_vec());
+        let input = ctx.convert(input, wide)?;
+        let pixels = ctx.b.reshape(input, &[shape[0], shape[1], shape[2] * shape[3]])?;
+        let outside = match ctx.int(node, "padding_mode")? {
+            0 => Outside::Zeros,
+            1 => Outside::Border,
+            2 => Outside::Reflection,
+            other => return Err(RuleError::unsupported(format!("padding mode {other}"))),
+        };
+        let align_corners = ctx.boolean(node, "align_corners")?;
+        let axis = |size| Axis { size, align_corners, outside };
+        let sampler = Self { pixels, y: axis(shape[2]), x: axis(shape[3]) };
+        let count = points[1] * points[2];
+        let grid = ctx.convert(grid, wide)?;
+        let grid = ctx.b.reshape(grid, &[shape[0], count, 2])?;
+        let along = |ctx: &mut LoweringContext<'_>, i: i64, axis: &Axis| {
+            let line = ctx.b.slice_dim(grid, 2, i, i + 1, 1)?;
+            let line = ctx.b.reshape(line, &[shape[0], count])?;
+            axis.position(ctx, line)
+        };
+        let (x, y) = (along(ctx, 0, &sampler.x)?, along(ctx, 1, &sampler.y)?);
+        Ok((sampler, y, x))
+    }
+
+    /// The flat index of whole positions, 0 where they are outside, and where they are inside.
+    pub(super) fn index(
+        &self,
+        ctx: &mut LoweringContext<'_>,
+        y: Value,
+        x: Value,
+    ) -> Result<(Value, Value), RuleError> {
         let (in_y, in_x) = (self.y.holds(ctx, y)?, self.x.holds(ctx, x)?);
         let inside = ctx.b.and(in_y, in_x)?;
         let element = index_element(self.y.size * self.x.size);
         let (zero_y, zero_x) = (ctx.select_or(inside, y, 0.0)?, ctx.select_or(inside, x, 0.0)?);
         let (row, column) = (ctx.b.convert(zero_y, element)?, ctx.b.convert(zero_x, element)?);
         let row = ctx.times(row, self.x.size as f64)?;
-        let index = ctx.b.add(row, column)?;
+        Ok((ctx.b.add(row, column)?, inside))
+    }
+
+    /// `[N, C, positions]`: the pixels at whole positions `[N, positions]`, 0 outside of the image.
+    pub(super) fn at(&self, ctx: &mut LoweringContext<'_>, y: Value, x: Value) -> Built {
+        let (index, inside) = self.index(ctx, y, x)?;
         let dims = GatherDims {
             offset_dims: vec![1],
             collapsed_slice_dims: vec![2],
@@ -143,7 +220,10 @@ impl Sampler {
 }
 
 /// The two whole positions around `position`, with linear weights.
-fn linear(ctx: &mut LoweringContext<'_>, position: Value) -> Result<Vec<(Value, Value)>, RuleError> {
+pub(super) fn linear(
+    ctx: &mut LoweringContext<'_>,
+    position: Value,
+) -> Result<Vec<(Value, Value)>, RuleError> {
     let before = ctx.b.floor(position)?;
     let after = ctx.plus(before, 1.0)?;
     let fraction = ctx.b.sub(position, before)?;
@@ -189,32 +269,11 @@ fn cubic(
 //   -> Tensor
 fn lower_grid_sampler_2d(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let out = ctx.output_type(node, 0)?;
-    let (input, grid) = (ctx.tensor(node, "input")?, ctx.tensor(node, "grid")?);
+    let input = ctx.tensor(node, "input")?;
     if out.elements() == 0 || ctx.b.ty(input).elements() == 0 {
         return Ok(ctx.b.splat(Scalar::Int(0), &out)?.into());
     }
-    let wide = accumulation_type(out.element);
-    let shape = ctx.b.dims(input).to_vec();
-    let input = ctx.convert(input, wide)?;
-    let pixels = ctx.b.reshape(input, &[shape[0], shape[1], shape[2] * shape[3]])?;
-    let outside = match ctx.int(node, "padding_mode")? {
-        0 => Outside::Zeros,
-        1 => Outside::Border,
-        2 => Outside::Reflection,
-        other => return Err(RuleError::unsupported(format!("padding mode {other}"))),
-    };
-    let align_corners = ctx.boolean(node, "align_corners")?;
-    let axis = |size| Axis { size, align_corners, outside };
-    let sampler = Sampler { pixels, y: axis(shape[2]), x: axis(shape[3]) };
-    let count = out.dims[2] * out.dims[3];
-    let grid = ctx.convert(grid, wide)?;
-    let grid = ctx.b.reshape(grid, &[shape[0], count, 2])?;
-    let mut along = |ctx: &mut LoweringContext<'_>, i: i64, axis: &Axis| {
-        let line = ctx.b.slice_dim(grid, 2, i, i + 1, 1)?;
-        let line = ctx.b.reshape(line, &[shape[0], count])?;
-        axis.position(ctx, line)
-    };
-    let (x, y) = (along(ctx, 0, &sampler.x)?, along(ctx, 1, &sampler.y)?);
+    let (sampler, y, x) = Sampler::read(ctx, node, accumulation_type(out.element))?;
     let sum = match ctx.int(node, "interpolation_mode")? {
         0 => {
             let (y, x) = (sampler.y.inside(ctx, y)?, sampler.x.inside(ctx, x)?);
