@@ -244,8 +244,12 @@ fn raw_error(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
     let log_tail =
         if let ClientError::StartFailed { log_tail, .. } = error { log_tail } else { &detail.log_tail };
     value.setattr("log_tail", log_tail)?;
-    value.setattr("needed_bytes", detail.needed_bytes)?;
-    value.setattr("available_bytes", detail.available_bytes)?;
+    let (needed, available) = match error {
+        ClientError::MessageTooLarge { bytes, limit } => (*bytes, *limit),
+        _ => (detail.needed_bytes, detail.available_bytes),
+    };
+    value.setattr("needed_bytes", needed)?;
+    value.setattr("available_bytes", available)?;
     let issues = PyList::empty(py);
     for issue in &detail.issues {
         let location = issue.location.clone().unwrap_or_default();

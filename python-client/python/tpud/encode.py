@@ -94,6 +94,8 @@ class _Encoder:
         self.inputs: list[int | torch.Tensor] = []
         self.nodes: list[fx.Node] = []
         self.issues: list[Issue] = []
+        # Inputs and constants that can't be sent, and why. The nodes that use them are refused: those have lines.
+        self.unsent: dict[fx.Node, str] = {}
         self.placeholders: dict[int, int] = {}
 
     def encode(self, input_roles: Any, output_roles: Any) -> Encoded:
@@ -112,13 +114,12 @@ class _Encoder:
         for index, node in enumerate(nodes):
             value = node.meta.get("val")
             if not isinstance(value, torch.Tensor):
-                if node.users:
-                    self.refuse(node, f"the input `{node.name}` is a {type(value).__name__}, not a tensor")
+                self.unsent[node] = f"it is a {type(value).__name__}, not a tensor"
                 continue
             try:
                 dtype, sizes, _ = describe(value)
             except _Unencodable as error:
-                self.refuse(node, str(error))
+                self.unsent[node] = str(error)
                 continue
             number = self.builder.add_input(roles[index] if roles else "user_input", dtype, sizes)
             self.values[node] = self.placeholders[index] = number
@@ -135,7 +136,7 @@ class _Encoder:
                 try:
                     known[node.target] = self.add_constant(tensor)
                 except _Unencodable as error:
-                    self.refuse(node, str(error))
+                    self.unsent[node] = str(error)
                     continue
             self.values[node] = known[node.target]
 
@@ -186,7 +187,8 @@ class _Encoder:
         if isinstance(value, fx.Node):
             number = self.values.get(value)
             if not isinstance(number, int):
-                raise _Unencodable(f"its argument `{value.name}` could not be encoded")
+                why = self.unsent.get(value, "it could not be encoded")
+                raise _Unencodable(f"its argument `{value.name}` can't be sent: {why}")
             return _tpud.Ref(number)
         if isinstance(value, (list, tuple)):
             return [self.argument(item, kind.removesuffix("[]")) for item in value]
@@ -241,6 +243,8 @@ def describe(value: Any) -> Any:
         raise _Unencodable(f"it returns a Python {type(value).__name__}, which depends on the data of a tensor")
     if value.layout != torch.strided or value.is_quantized:
         raise _Unencodable(f"tensors of layout {value.layout} are not supported")
+    if value.device.type != "cpu":
+        raise _Unencodable(f"tensors on device {value.device} are not supported; those in host memory are")
     sizes = list(value.shape)
     if not all(isinstance(size, int) for size in sizes):
         raise _Unencodable(f"its size {tuple(sizes)} is not known before it runs")

@@ -6,6 +6,8 @@ A graph file is an encoded `tpud.v1.Graph`, for `tpud compile`. It holds shapes 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -47,7 +49,7 @@ def save_graph(
 ) -> None:
     """Writes the graph of `fn(*args, **kwargs)` to `path`. A module is exported whole, so that its parameters are
     inputs; the arguments may be fake tensors."""
-    module = fn if isinstance(fn, torch.nn.Module) else _Function(fn)
+    module = fn if isinstance(fn, torch.nn.Module) else _function(fn)
     with torch.no_grad():
         program = torch.export.export(module, tuple(args), dict(kwargs or {}), strict=False)
     name = type(fn).__name__ if isinstance(fn, torch.nn.Module) else getattr(fn, "__name__", "graph")
@@ -63,6 +65,12 @@ class _Function(torch.nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.fn(*args, **kwargs)
+
+
+def _function(fn: Callable[..., Any]) -> _Function:
+    # `torch.export` records the source lines of functions called `forward`, and of those that are registered.
+    torch.fx.proxy._register_stack_trace_anchor(fn)
+    return _Function(fn)
 
 
 def _encode(captured: capture.Captured, roles: list[str], outputs: Any, name: str) -> encode.Encoded:
@@ -92,18 +100,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line: converts a `torch.export` archive."""
     parser = argparse.ArgumentParser(prog="python -m tpud.export", description=__doc__)
     parser.add_argument("archive", type=Path, help="a file written by torch.export.save")
-    parser.add_argument("-o", "--output", type=Path, help="default: the archive's name with .tpudgraph")
+    parser.add_argument("-o", "--output", help="default: the archive's name with .tpudgraph; -: standard output")
     options = parser.parse_args(argv)
-    target = options.output or options.archive.with_suffix(".tpudgraph")
-    try:
-        program = torch.export.load(options.archive)
-        encoded = graph_of_program(program, options.archive.stem)
-    except (OSError, RuntimeError, ValueError) as error:
-        sys.stderr.write(f"tpud.export: {options.archive}: {error}\n")
-        return 1
+    # What is printed on the way must not get into the graph.
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            encoded = graph_of_program(_load(options.archive), options.archive.stem)
+        except (OSError, RuntimeError, ValueError) as error:
+            sys.stderr.write(f"tpud.export: {options.archive}: {error}\n")
+            return 1
+    if options.output == "-":
+        sys.stdout.buffer.write(encoded.graph)
+        return 0
+    target = Path(options.output) if options.output else options.archive.with_suffix(".tpudgraph")
     target.write_bytes(encoded.graph)
     sys.stderr.write(f"{target}: {len(encoded.nodes)} ops, {len(encoded.graph):,} bytes\n")
     return 0
+
+
+def _load(archive: Path) -> torch.export.ExportedProgram:
+    """Reads an archive; whatever is wrong with its content is a ValueError."""
+    # Torch logs a first failure with its traceback, and then tries the format of older versions.
+    logging.getLogger("torch.export").setLevel(logging.CRITICAL)
+    try:
+        return torch.export.load(archive)
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(f"not a readable archive of torch.export ({type(error).__name__}: {error})") from error
 
 
 if __name__ == "__main__":
