@@ -29,7 +29,7 @@ fn convert(path: &Path) -> anyhow::Result<Vec<u8>> {
     let name = python.to_string_lossy().into_owned();
     let advice =
         format!("set {} to a Python in which `pip install tpud` and torch are installed", env::PYTHON);
-    let converted = Command::new(&python).args(["-m", "tpud.export"]).arg(path).output();
+    let converted = Command::new(&python).args(["-m", "tpud.export", "-o", "-"]).arg(path).output();
     let converted = converted.with_context(|| format!("{name} does not start; {advice}"))?;
     if converted.status.success() {
         return Ok(converted.stdout);

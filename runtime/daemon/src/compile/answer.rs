@@ -123,6 +123,10 @@ async fn work(
         handle => {
             let session = daemon.sessions.get(&session_id)?;
             session.executables.check_free(handle)?;
+            // Said before anything else about the target: naming another would not help.
+            if daemon.device.is_none() {
+                return Err(DaemonError::NoDevice);
+            }
             Some((session, handle))
         }
     };
