@@ -11,16 +11,14 @@ use crate::types::element_type;
 pub(crate) struct LoweringContext<'g> {
     /// The StableHLO builder.
     pub(crate) b: Builder,
-    /// The whole graph (for the layout of inputs).
-    pub(crate) graph: &'g Graph,
     /// What changes the module beside the graph.
-    pub(crate) options: LoweringOptions,
+    pub(crate) options: &'g LoweringOptions,
     values: Vec<Option<Value>>,
 }
 
 impl<'g> LoweringContext<'g> {
-    pub(crate) fn new(graph: &'g Graph, options: LoweringOptions) -> Self {
-        Self { b: Builder::new(), graph, options, values: Vec::with_capacity(graph.value_count()) }
+    pub(crate) fn new(graph: &Graph, options: &'g LoweringOptions) -> Self {
+        Self { b: Builder::new(), options, values: Vec::with_capacity(graph.value_count()) }
     }
 
     /// Gives the next graph value its StableHLO value.

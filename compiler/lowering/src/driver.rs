@@ -57,7 +57,7 @@ pub struct Lowered {
 /// # Errors
 /// Every unsupported node at once; or the first internal fault.
 pub fn lower(graph: &Graph, options: &LoweringOptions) -> Result<Lowered, LoweringError> {
-    let mut ctx = LoweringContext::new(graph, *options);
+    let mut ctx = LoweringContext::new(graph, options);
     for input in &graph.inputs {
         let value = ctx.b.input(static_type(&input.meta)?);
         ctx.define(Some(value));

@@ -55,7 +55,7 @@ fn lower_log10(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     logarithm(ctx, node, 10.0)
 }
 
-/// A division rather than a product with 1 / ln(base): it gives small powers of the base exactly.
+/// A division rather than a product with 1 / ln(base): it rounds once less.
 fn logarithm(ctx: &mut LoweringContext<'_>, node: &Node, base: f64) -> Lowering {
     pointwise(ctx, node, ["self"], |ctx, [x]| {
         let log = ctx.b.log(x)?;

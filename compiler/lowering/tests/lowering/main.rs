@@ -1,0 +1,12 @@
+//! Lowerings as people read them (snapshots of StableHLO text), the driver around them, and the list of rules.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod creation;
+mod driver;
+mod dsl;
+mod indexing;
+mod linear;
+mod pointwise;
+mod reductions;
+mod shapes;
+mod windows;
