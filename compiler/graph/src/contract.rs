@@ -84,6 +84,7 @@ fn check_value(defined: &[bool], id: ValueId, place: &dyn Fn() -> String) -> Res
 fn check_outputs(graph: &Graph) -> Result {
     let metas = graph.value_metas();
     let defined: Vec<bool> = metas.iter().map(Option::is_some).collect();
+    let mut written_inputs = vec![false; graph.inputs.len()];
     for (i, output) in graph.outputs.iter().enumerate() {
         let place = || format!("output {i}");
         check_value(&defined, output.value, &place)?;
@@ -98,6 +99,9 @@ fn check_outputs(graph: &Graph) -> Result {
                 written.map_or("nothing".into(), ToString::to_string)
             );
             return Err(GraphError::contract(place(), message));
+        }
+        if std::mem::replace(&mut written_inputs[input], true) {
+            return Err(GraphError::contract(place(), format!("input {input} is written twice")));
         }
     }
     Ok(())

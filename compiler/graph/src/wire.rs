@@ -120,7 +120,10 @@ fn node(index: usize, first: usize, node: pb::Node, locations: &[Arc<Location>])
     let args = node
         .args
         .iter()
-        .map(|a| Ok(Argument { name: a.name.clone(), value: arg(a.value.as_ref(), 0)? }))
+        .map(|a| {
+            let value = arg(a.value.as_ref(), 0).map_err(|e| format!("argument {}: {e}", a.name))?;
+            Ok(Argument { name: a.name.clone(), value })
+        })
         .collect::<std::result::Result<Vec<_>, String>>()
         .map_err(fail)?;
     let outputs = node
@@ -148,7 +151,7 @@ fn arg(value: Option<&pb::Value>, depth: usize) -> std::result::Result<Arg, Stri
         Kind::Floating(x) => Arg::Float(*x),
         Kind::Complex(c) => Arg::Complex(c.real.unwrap_or_default(), c.imag.unwrap_or_default()),
         Kind::Text(s) => Arg::Text(s.clone()),
-        Kind::Dtype(d) => Arg::DType(dtype(*d).ok_or("unknown dtype")?),
+        Kind::Dtype(d) => Arg::DType(dtype(*d).ok_or_else(|| format!("unknown dtype {d}"))?),
         Kind::Symbolic(e) => match sym_expr(Some(e), 0)? {
             SymExpr::Constant(n) => Arg::Int(n),
             expr => Arg::Sym(expr),
@@ -181,8 +184,9 @@ fn tensor_meta(meta: pb::TensorMeta) -> Option<std::result::Result<TensorMeta, S
     Some(convert())
 }
 
-/// Expressions deeper than this are refused (they would exhaust the stack of whoever walks them).
-const MAX_EXPR_DEPTH: usize = 64;
+/// Expressions deeper than this are refused (they would exhaust the stack of whoever walks them). prost itself gives up
+/// at 100 nested messages, two for each level here.
+const MAX_EXPR_DEPTH: usize = 32;
 
 fn sym_expr(expr: Option<&pb::SymExpr>, depth: usize) -> std::result::Result<SymExpr, String> {
     use pb::sym_call::Function;
