@@ -1,6 +1,7 @@
 //! `cargo xtask`: code generation and the house rules that a compiler cannot check.
 #![allow(clippy::print_stdout)]
 
+mod cases;
 mod codegen;
 mod ops_table;
 mod tidy;

@@ -1,12 +1,14 @@
-//! The house rules that no compiler checks: module docs, file sizes, who may name what, which crate may see which.
+//! The house rules that no compiler checks: module docs, file sizes, who may name what, which crate may see which,
+//! a conformance case for every rule.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
+use tpud_lowering::supported_ops;
 
-use crate::root;
+use crate::{cases, root};
 
 /// A file over this is split by what it is about.
 const MAX_LINES: usize = 600;
@@ -61,6 +63,8 @@ pub(crate) fn run() -> Result<()> {
     for file in &files {
         check_file(&root, file, &mut faults)?;
     }
+    let cases = cases::read(&root.join("tests/conformance/cases"))?;
+    faults.extend(cases::mismatches(&cases, &supported_ops()));
     if !faults.is_empty() {
         bail!("tidy:\n  {}", faults.join("\n  "));
     }
