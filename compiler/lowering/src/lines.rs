@@ -1,6 +1,6 @@
 //! Lines of a tensor at positions that are known when lowering: slices and broadcasts where these do, else a gather.
 
-use tpud_stablehlo::{Literal, TensorType, Value};
+use tpud_stablehlo::{Literal, Scalar, TensorType, Value};
 
 use crate::context::LoweringContext;
 use crate::error::RuleError;
@@ -57,7 +57,7 @@ impl LoweringContext<'_> {
             return self.clamped_slice(x, dim, &found, index.len());
         }
         for factor in FACTORS {
-            if index.len() % factor != 0 {
+            if !index.len().is_multiple_of(factor) {
                 continue;
             }
             if index.chunks_exact(factor).all(|chunk| chunk.iter().all(|i| *i == chunk[0])) {
@@ -81,13 +81,32 @@ impl LoweringContext<'_> {
         if low > 0 {
             parts.push(self.edge(x, dim, 0, low as i64)?);
         }
-        let limit = start + (inside as i64 - 1) * step + 1;
-        parts.push(self.b.slice_dim(x, dim, start, limit, step)?);
+        parts.push(self.every(x, dim, (start, step), inside as i64)?);
         let high = count - low - inside;
         if high > 0 {
             parts.push(self.edge(x, dim, size - 1, high as i64)?);
         }
         Ok(self.b.concatenate(&parts, dim)?)
+    }
+
+    /// `count` lines from `start` on, `step` apart. Not a strided slice: fusions of several of these crash libtpu.
+    fn every(&mut self, x: Value, dim: usize, (start, step): (i64, i64), count: i64) -> Result<Value> {
+        if step == 1 || count == 1 {
+            return Ok(self.b.slice_dim(x, dim, start, start + count, 1)?);
+        }
+        let mut dims = self.b.dims(x).to_vec();
+        let missing = (start + count * step - dims[dim]).max(0);
+        let (none, mut high) = (vec![0; dims.len()], vec![0; dims.len()]);
+        high[dim] = missing;
+        let zero = self.scalar(Scalar::Int(0), self.b.element(x))?;
+        let padded = self.b.pad(x, zero, &none, &high, &none)?;
+        let run = self.b.slice_dim(padded, dim, start, start + count * step, 1)?;
+        dims[dim] = count;
+        let mut split = dims.clone();
+        split.insert(dim + 1, step);
+        let run = self.b.reshape(run, &split)?;
+        let firsts = self.b.slice_dim(run, dim + 1, 0, 1, 1)?;
+        Ok(self.b.reshape(firsts, &dims)?)
     }
 
     fn edge(&mut self, x: Value, dim: usize, at: i64, count: i64) -> Result<Value> {
@@ -125,7 +144,7 @@ impl LoweringContext<'_> {
 
     fn gathered_lines(&mut self, x: Value, dim: usize, index: &[i64]) -> Result<Value> {
         let element = index_element(self.b.dims(x)[dim]);
-        let bytes = index.iter().flat_map(|i| tpud_stablehlo::Scalar::Int(*i).to_bytes(element)).collect();
+        let bytes = index.iter().flat_map(|i| Scalar::Int(*i).to_bytes(element)).collect();
         let literal = Literal::dense(TensorType::new(element, vec![index.len() as i64]), bytes)?;
         let index = self.b.constant(literal)?;
         self.take_along(x, index, dim)

@@ -92,7 +92,7 @@ fn lower_grid_sampler_2d_backward(ctx: &mut LoweringContext<'_>, node: &Node) ->
     let grad = ctx.convert(grad, wide)?;
     let grad = ctx.b.reshape(grad, &[shape[0], shape[1], shape[2] * shape[3]])?;
     let (inside_y, inside_x) = (sampler.y.inside(ctx, y)?, sampler.x.inside(ctx, x)?);
-    let mut taps = |ctx: &mut LoweringContext<'_>, position: Value| {
+    let taps = |ctx: &mut LoweringContext<'_>, position: Value| {
         if mode == 0 {
             return linear(ctx, position);
         }

@@ -96,7 +96,7 @@ fn lower_cdist(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     }
     let full = out.with_dims([&out.dims[..], &[size]].concat());
     let rank = out.rank();
-    let mut placed = |ctx: &mut LoweringContext<'_>, v: Value, new: usize| {
+    let placed = |ctx: &mut LoweringContext<'_>, v: Value, new: usize| {
         let mut dims = ctx.b.dims(v).to_vec();
         dims.insert(dims.len() - new, 1);
         let v = ctx.b.reshape(v, &dims)?;

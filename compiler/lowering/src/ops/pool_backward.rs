@@ -45,11 +45,11 @@ pub(super) fn placed(
 fn position_at(ctx: &mut LoweringContext<'_>, pool: &Pool, offset: &[i64]) -> Result<Value, RuleError> {
     let ty = TensorType::new(index_element(pool.input.iter().product()), pool.output.clone());
     let mut position = ctx.b.splat(Scalar::Int(0), &ty)?;
-    for s in 0..pool.spatial() {
+    for (s, at) in offset.iter().enumerate() {
         let pitch: i64 = pool.input[s + 1..].iter().product();
         let line = ctx.b.iota(&ty, s)?;
         let line = ctx.times(line, (pool.stride[s] * pitch) as f64)?;
-        let line = ctx.plus(line, ((offset[s] * pool.dilation[s] - pool.padding[s]) * pitch) as f64)?;
+        let line = ctx.plus(line, ((at * pool.dilation[s] - pool.padding[s]) * pitch) as f64)?;
         position = ctx.b.add(position, line)?;
     }
     Ok(position)

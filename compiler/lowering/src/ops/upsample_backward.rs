@@ -22,9 +22,9 @@ fn adjoint(ctx: &mut LoweringContext<'_>, node: &Node, method: Method) -> Loweri
     let double = out.element == ElementType::F64;
     let factors = factors(ctx, node, spatial)?;
     let mut grad = ctx.convert(grad, accumulation_type(out.element))?;
-    for s in 0..spatial {
+    for (s, factor) in factors.iter().enumerate() {
         let (input, output) = (out.dims[s + 2], ctx.b.dims(grad)[s + 2]);
-        let scale = Scale { input, output, factor: factors[s], align_corners, double };
+        let scale = Scale { input, output, factor: *factor, align_corners, double };
         let taps = Taps::new(method, &scale).adjoint(input);
         grad = resampled(ctx, grad, s + 2, &taps)?;
     }
