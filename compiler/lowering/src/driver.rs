@@ -1,13 +1,14 @@
 //! Walks a graph once and lowers node by node.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tpud_graph::{Graph, InputRole, Node, OutputRole, TensorMeta};
 use tpud_stablehlo::{Literal, Module, Scalar, SourceLocation, TensorType, Value};
 
 use crate::context::LoweringContext;
 use crate::error::{Issue, LoweringError, RuleError};
-use crate::registry::{Outputs, rule};
+use crate::registry::{Outputs, Rule, rule};
 use crate::types::element_type;
 
 /// Part of every cache key: raise it whenever a lowering changes what it emits.
@@ -96,7 +97,7 @@ fn lower_node(
         .map(|meta| meta.as_ref().map(static_type).transpose())
         .collect::<Result<Vec<_>, _>>()?;
     let outcome = match rule(&node.op) {
-        Some(rule) => (rule.lower)(ctx, node).and_then(|outputs| check_outputs(ctx, &types, outputs)),
+        Some(rule) => apply(rule, ctx, node).and_then(|outputs| check_outputs(ctx, &types, outputs)),
         None => Err(RuleError::unsupported("tpud has no lowering for this op")),
     };
     let outputs = match outcome {
@@ -112,6 +113,16 @@ fn lower_node(
     };
     outputs.0.into_iter().for_each(|value| ctx.define(value));
     Ok(())
+}
+
+/// Runs a rule. Rules rely on what torch's own shape functions guarantee; a graph that torch did not make may break
+/// that, and its sender gets an error at the node. The module is given up then, so its state does not matter.
+fn apply(rule: &Rule, ctx: &mut LoweringContext<'_>, node: &Node) -> Result<Outputs, RuleError> {
+    catch_unwind(AssertUnwindSafe(|| (rule.lower)(ctx, node))).unwrap_or_else(|panic| {
+        let reason = panic.downcast_ref::<String>().map(String::as_str);
+        let reason = reason.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason");
+        Err(RuleError::Internal(format!("the rule panicked on this node's arguments: {reason}")))
+    })
 }
 
 fn check_outputs(

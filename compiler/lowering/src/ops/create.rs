@@ -151,14 +151,15 @@ fn lower_eye(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 // aten::tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=None, ...) -> Tensor
 fn lower_tril_indices(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let (columns, offset) = (ctx.int(node, "col")?, ctx.opt_int(node, "offset")?.unwrap_or(0));
-    let indices = triangle(ctx, node, |row| 0..(row + offset + 1).clamp(0, columns))?;
+    let indices =
+        triangle(ctx, node, |row| 0..row.saturating_add(offset).saturating_add(1).clamp(0, columns))?;
     ctx.rounded(node, indices)
 }
 
 // aten::triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=None, ...) -> Tensor
 fn lower_triu_indices(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let (columns, offset) = (ctx.int(node, "col")?, ctx.opt_int(node, "offset")?.unwrap_or(0));
-    let indices = triangle(ctx, node, |row| (row + offset).clamp(0, columns)..columns)?;
+    let indices = triangle(ctx, node, |row| row.saturating_add(offset).clamp(0, columns)..columns)?;
     ctx.rounded(node, indices)
 }
 
@@ -172,16 +173,17 @@ fn triangle(
     columns_of: impl Fn(i64) -> std::ops::Range<i64>,
 ) -> Built {
     let ty = ctx.output_type(node, 0)?.with_element(ElementType::I64);
-    if ty.elements() > 2 * MAX_TRIANGLE_INDICES {
+    let height = ctx.int(node, "row")?;
+    if ty.elements() > 2 * MAX_TRIANGLE_INDICES || height > MAX_TRIANGLE_INDICES {
         let message = format!("more than {MAX_TRIANGLE_INDICES} triangle indices: use a tril or triu mask");
         return Err(RuleError::unsupported(message));
     }
     let (mut rows, mut columns) = (Vec::new(), Vec::new());
-    for row in 0..ctx.int(node, "row")? {
-        for column in columns_of(row) {
-            rows.extend_from_slice(&row.to_le_bytes());
-            columns.extend_from_slice(&column.to_le_bytes());
-        }
+    let positions = (0..height).flat_map(|row| columns_of(row).map(move |column| (row, column)));
+    // One more than fits is enough to see that the sizes disagree.
+    for (row, column) in positions.take(ty.elements() as usize / 2 + 1) {
+        rows.extend_from_slice(&row.to_le_bytes());
+        columns.extend_from_slice(&column.to_le_bytes());
     }
     rows.append(&mut columns);
     Ok(ctx.b.constant(Literal::dense(ty, rows)?)?)

@@ -24,6 +24,9 @@ pub(super) struct Pool {
     pub(super) output: Vec<i64>,
 }
 
+/// No size of a window is this large: sums of their products fit an i64.
+const MOST_REACH: i64 = 1 << 24;
+
 impl Pool {
     /// Reads the arguments of an op on `spatial` dimensions, given the sizes of its input and output.
     pub(super) fn read(
@@ -48,10 +51,18 @@ impl Pool {
         if kernel.len() != spatial || input.len() < spatial || output.len() < spatial {
             return Err(RuleError::Internal(format!("a window {kernel:?} over {input:?}")));
         }
+        let (stride, padding) = (list("stride", &kernel)?, list("padding", &vec![0; spatial])?);
+        let dilation = list("dilation", &vec![1; spatial])?;
+        let within = |sizes: &[i64], least| sizes.iter().all(|n| (least..MOST_REACH).contains(n));
+        if !([&kernel, &stride, &dilation].into_iter().all(|sizes| within(sizes, 1)) && within(&padding, 0)) {
+            return Err(RuleError::Internal(format!(
+                "a window {kernel:?} with stride {stride:?}, padding {padding:?}, dilation {dilation:?}"
+            )));
+        }
         Ok(Self {
-            stride: list("stride", &kernel)?,
-            padding: list("padding", &vec![0; spatial])?,
-            dilation: list("dilation", &vec![1; spatial])?,
+            stride,
+            padding,
+            dilation,
             kernel,
             input: input[input.len() - spatial..].to_vec(),
             output: output[output.len() - spatial..].to_vec(),

@@ -4,6 +4,7 @@
 mod creation;
 mod driver;
 mod dsl;
+mod hostile;
 mod indexing;
 mod linear;
 mod pointwise;
