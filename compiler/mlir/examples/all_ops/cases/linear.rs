@@ -127,6 +127,9 @@ fn convolutions(cases: &mut Vec<Case>) -> Result<()> {
         let y = input(b, F32, &[4, 3, 5]);
         let k2 = input(b, F32, &[2, 3, 3]);
         let batched = ConvolutionDims { batch_groups: 2, ..plain(1) };
-        Ok(vec![b.convolution(x, k, &depthwise, F32, "HIGHEST")?, b.convolution(y, k2, &batched, F32, "HIGHEST")?])
+        Ok(vec![
+            b.convolution(x, k, &depthwise, F32, "HIGHEST")?,
+            b.convolution(y, k2, &batched, F32, "HIGHEST")?,
+        ])
     })
 }
