@@ -12,6 +12,10 @@ from typing import Any
 from tpud.encode import Issue
 
 
+# How a graph that runs in eager PyTorch as a whole is counted among the ops that fall back.
+WHOLE_GRAPH = "(whole graph)"
+
+
 @dataclasses.dataclass
 class PieceRecord:
     """One executable: what the daemon said about it, and the seconds that its calls took."""
@@ -57,6 +61,8 @@ def add(record: GraphRecord) -> None:
         _totals.graphs += 1
         _totals.compiles += len(record.pieces)
         _totals.fallback_ops.update(issue.op for issue in record.issues)
+        if record.whole_in_eager:
+            _totals.fallback_ops[WHOLE_GRAPH] += 1
         for listener in _listeners:
             listener.append(record)
 
