@@ -133,6 +133,10 @@ proptest! {
         let Ok(accepted) = Graph::decode(&bytes) else { return Ok(()) };
         let mut canonical = Graph::decode(&canonical_bytes(&bytes).unwrap()).unwrap();
         prop_assert!(canonical.nodes.iter().all(|node| node.location.is_none()));
+        prop_assert!(canonical.symbols.iter().all(|symbol| symbol.hint == 0));
+        for (symbol, original) in canonical.symbols.iter_mut().zip(&accepted.symbols) {
+            symbol.hint = original.hint;
+        }
         canonical.name.clone_from(&accepted.name);
         for (node, original) in canonical.nodes.iter_mut().zip(&accepted.nodes) {
             node.location.clone_from(&original.location);
