@@ -16,6 +16,8 @@ def clamp():
     yield S(rand(9, dtype=torch.int64), -0.5, 1.5)
     yield S(special(), -2.0, 2.0)
     yield S(special(), float("-inf"), float("inf"))
+    yield S(special(), None, float("nan"))
+    yield S(special(), float("nan"), None)
     yield S(rand(), 0.5, 0.6)
     yield S(rand(0), 0, 1)
 

@@ -57,6 +57,7 @@ def logical():
 def extremes():
     yield from over_dims((*NUMBERS, torch.bool), empty=False)()
     yield S(torch.tensor([[1.0, float("nan")], [float("-inf"), 2.0]]), [1])
+    yield S(torch.tensor([1.0, float("nan"), 3.0, -3.0]), [0])
 
 
 def arg():

@@ -83,6 +83,7 @@ impl Compiler {
         options::check(&options)?;
         let target = ResolvedTarget::resolve(options.target.as_ref(), &self.own)?;
         options.target = Some(target.to_proto());
+        options::add_defaults(&mut options, target.platform);
         let precision = options::precision(&options)?;
         options.precision = precision.into();
         let plugin = self.platforms.identity(target.platform).await?;

@@ -32,6 +32,25 @@ pub(crate) fn check(options: &v1::CompileOptions) -> Result<()> {
     }
 }
 
+/// Flags that hold unless the client sets them, by platform. They go into keys like the client's own.
+const CPU_DEFAULTS: [(&str, bool); 1] = [
+    // XLA's own default compares in a way that loses NaN in min, max and clamp. In torch NaN wins.
+    ("xla_cpu_enable_fast_min_max", false),
+];
+
+/// Fills in the flags that tpud gives a platform.
+pub(crate) fn add_defaults(options: &mut v1::CompileOptions, platform: Platform) {
+    if platform != Platform::Cpu {
+        return;
+    }
+    for (name, value) in CPU_DEFAULTS {
+        if let Err(place) = options.xla_flags.binary_search_by(|flag| flag.name.as_str().cmp(name)) {
+            let value = Some(xla_flag::Value::Boolean(value));
+            options.xla_flags.insert(place, v1::XlaFlag { name: name.to_owned(), value });
+        }
+    }
+}
+
 /// The precision with its default resolved.
 pub(crate) fn precision(options: &v1::CompileOptions) -> Result<Precision> {
     match Precision::try_from(options.precision) {
@@ -91,6 +110,26 @@ mod tests {
 
     fn flag(name: &str, value: xla_flag::Value) -> v1::XlaFlag {
         v1::XlaFlag { name: name.into(), value: Some(value) }
+    }
+
+    #[test]
+    fn defaults_yield_to_the_clients_flags_and_keep_the_order() {
+        let value = |on| xla_flag::Value::Boolean(on);
+        let xla_flags = vec![flag("a", value(true)), flag("xla_cpu_use_x", value(true))];
+        let mut options = v1::CompileOptions { xla_flags, ..Default::default() };
+        add_defaults(&mut options, Platform::Cpu);
+        let names: Vec<_> = options.xla_flags.iter().map(|flag| flag.name.as_str()).collect();
+        assert_eq!(names, ["a", "xla_cpu_enable_fast_min_max", "xla_cpu_use_x"]);
+        check(&options).unwrap();
+
+        options.xla_flags[1].value = Some(value(true));
+        let chosen = options.clone();
+        add_defaults(&mut options, Platform::Cpu);
+        assert_eq!(options, chosen);
+
+        let mut tpu = v1::CompileOptions::default();
+        add_defaults(&mut tpu, Platform::Tpu);
+        assert!(tpu.xla_flags.is_empty());
     }
 
     #[test]
