@@ -372,3 +372,22 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def test_a_deleted_socket_is_bound_again(start_daemon) -> None:
+    daemon = start_daemon()
+    path = daemon.directory / "daemon.sock"
+    path.unlink()
+    deadline = time.monotonic() + 10
+    while not path.exists():
+        assert time.monotonic() < deadline, daemon.log()
+        time.sleep(0.05)
+    assert torch.compile(lambda x: x + 1, backend="tpu")(torch.zeros(2)).tolist() == [1.0, 1.0]
+    assert daemon.process.poll() is None
+
+
+def test_a_daemon_whose_directory_was_deleted_goes_down(start_daemon) -> None:
+    daemon = start_daemon()
+    for name in ("daemon.sock", "daemon.sock.lock"):
+        (daemon.directory / name).unlink()
+    assert daemon.process.wait(timeout=20) == 0

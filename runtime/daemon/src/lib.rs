@@ -23,6 +23,7 @@ mod random;
 mod server;
 mod services;
 mod session;
+mod socket;
 mod state;
 mod status;
 mod sync;

@@ -1,7 +1,7 @@
 //! The lock that makes one daemon out of many that start at once on the same socket.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,7 +11,18 @@ use rustix::fs::{FlockOperation, flock};
 /// Held while a daemon owns a socket path. The kernel releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct SocketLock {
-    _file: File,
+    file: File,
+    path: PathBuf,
+}
+
+impl SocketLock {
+    /// Whether the lock's file still has its name. If not, another daemon can make and lock a new one.
+    pub(crate) fn is_in_place(&self) -> bool {
+        match (self.file.metadata(), std::fs::symlink_metadata(&self.path)) {
+            (Ok(ours), Ok(found)) => (ours.dev(), ours.ino()) == (found.dev(), found.ino()),
+            _ => false,
+        }
+    }
 }
 
 /// What came of trying.
@@ -60,7 +71,7 @@ pub(crate) fn claim(socket: &Path, patience: Duration) -> Result<Claim, LockErro
     let deadline = Instant::now() + patience;
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Claim::Owned(SocketLock { _file: file })),
+            Ok(()) => return Ok(Claim::Owned(SocketLock { file, path })),
             Err(rustix::io::Errno::WOULDBLOCK) => {}
             Err(error) => return Err(failed(error.into())),
         }

@@ -1,16 +1,13 @@
 //! A daemon from its configuration to its end.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_stream::StreamExt;
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 use tonic::transport::server::Router;
 use tonic_health::ServingStatus;
@@ -20,8 +17,9 @@ use crate::address::{Address, AddressError};
 use crate::assemble;
 use crate::config::{Config, ConfigError};
 use crate::guard::GuardLayer;
-use crate::lock::{Claim, claim};
+use crate::lock::{Claim, SocketLock, claim};
 use crate::services;
+use crate::socket::{self, Socket};
 use crate::state::Daemon;
 
 /// How long a shutdown waits for compiles.
@@ -66,7 +64,7 @@ pub enum Served {
 /// An address that is ours. A Unix socket is bound only when the daemon can answer: whoever connects to it then is
 /// served, and whoever started a daemon that fails sees its exit.
 enum Claimed {
-    Unix(std::path::PathBuf, crate::lock::SocketLock),
+    Unix(std::path::PathBuf, SocketLock),
     Tcp(TcpListener),
 }
 
@@ -91,11 +89,12 @@ pub async fn serve(config: Config) -> Result<Served, ServeError> {
         || tracing::info!(version = crate::VERSION, pid = std::process::id(), "tpud is ready on {address}");
     let served = match claimed {
         Claimed::Unix(path, lock) => {
-            let listener = bind(&path)
+            let lock = Arc::new(lock);
+            let socket = Socket::bind(&path, Arc::clone(&lock))
                 .map_err(|e| ServeError::Listen { address: address.clone(), problem: e.to_string() })?;
             ready();
             let served =
-                run(&daemon, UnixListenerStream::new(listener).filter_map(same_user), Some(&path)).await;
+                run(&daemon, socket.connections(Arc::clone(&daemon)), || socket::remove(&path, &lock)).await;
             drop(lock); // after the socket is gone
             served
         }
@@ -107,9 +106,12 @@ pub async fn serve(config: Config) -> Result<Served, ServeError> {
                     let _ = stream.set_nodelay(true);
                     Some(Ok(stream))
                 }
-                Err(error) => accept_failed(&error),
+                Err(error) => {
+                    socket::accept_failed(&error);
+                    None
+                }
             });
-            run(&daemon, connections, None).await
+            run(&daemon, connections, || {}).await
         }
     };
     served.map_err(|problem| ServeError::Listen { address, problem })?;
@@ -143,43 +145,6 @@ async fn claim_address(address: &Address) -> Result<Option<(Claimed, String)>, S
             Ok(Some((Claimed::Tcp(listener), Address::Http(bound).to_string())))
         }
     }
-}
-
-/// Binds a socket whose lock is ours: a file in its place is what a dead daemon left.
-fn bind(path: &std::path::Path) -> std::io::Result<UnixListener> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    Ok(listener)
-}
-
-/// Turns away other users, whatever the socket's permissions.
-fn same_user(connection: std::io::Result<UnixStream>) -> Option<std::io::Result<UnixStream>> {
-    let stream = match connection {
-        Ok(stream) => stream,
-        Err(error) => return accept_failed(&error),
-    };
-    match stream.peer_cred() {
-        Ok(peer) if peer.uid() == rustix::process::getuid().as_raw() => Some(Ok(stream)),
-        Ok(peer) => {
-            tracing::warn!(uid = peer.uid(), "a connection by another user was refused");
-            None
-        }
-        Err(error) => {
-            tracing::warn!("a connection without credentials was refused: {error}");
-            None
-        }
-    }
-}
-
-/// An accept that fails (most likely there are no descriptors left) must not end the daemon, nor make it spin.
-fn accept_failed<IO>(error: &std::io::Error) -> Option<std::io::Result<IO>> {
-    tracing::warn!("a connection could not be accepted: {error}");
-    std::thread::sleep(Duration::from_millis(20));
-    None
 }
 
 /// What health reports on.
@@ -220,7 +185,7 @@ async fn router(daemon: &Arc<Daemon>) -> Result<(GuardedRouter, HealthReporter),
     Ok((router, reporter))
 }
 
-async fn run<S, IO>(daemon: &Arc<Daemon>, connections: S, socket: Option<&Path>) -> Result<(), String>
+async fn run<S, IO>(daemon: &Arc<Daemon>, connections: S, unbind: impl FnOnce()) -> Result<(), String>
 where
     S: tokio_stream::Stream<Item = std::io::Result<IO>> + Send + 'static,
     IO: tokio::io::AsyncRead
@@ -239,10 +204,8 @@ where
         }
         () = daemon.stopped() => {}
     }
-    if let Some(socket) = socket {
-        // New clients start a new daemon, which waits for our lock.
-        let _ = std::fs::remove_file(socket);
-    }
+    // New clients start a new daemon, which waits for our lock.
+    unbind();
     report(&health, ServingStatus::NotServing).await;
     let drained = tokio::time::timeout(DRAIN, async {
         while daemon.is_busy() {
