@@ -110,7 +110,23 @@ impl LoweringContext<'_> {
         if from.is_float() && element.is_integer() {
             return self.float_to_int(x, element);
         }
+        if element == ElementType::F8E4M3FN {
+            return self.saturate_e4m3(x);
+        }
         Ok(self.b.convert(x, element)?)
+    }
+
+    /// torch saturates at the largest value of this type, which has no infinity; XLA gives NaN. NaN stays NaN.
+    fn saturate_e4m3(&mut self, x: Value) -> Result<Value, RuleError> {
+        const LARGEST: f64 = 448.0;
+        let x = match self.b.element(x) {
+            ElementType::F16 | ElementType::BF16 | ElementType::F32 | ElementType::F64 => x,
+            _ => self.b.convert(x, ElementType::F32)?,
+        };
+        let low = self.fill_like(Scalar::Float(-LARGEST), x)?;
+        let high = self.fill_like(Scalar::Float(LARGEST), x)?;
+        let bounded = self.b.clamp(low, x, high)?;
+        Ok(self.b.convert(bounded, ElementType::F8E4M3FN)?)
     }
 
     /// XLA saturates where torch's CPU kernels wrap: -1.0 is 255 as u8. So narrow types are reached from a wide one.

@@ -22,6 +22,9 @@ def casts():
         yield torch.int32, target, special(torch.int32)
     yield torch.float32, torch.bool, special()
     yield torch.bfloat16, torch.float8_e4m3fn, rand(9, dtype=torch.bfloat16)
+    beyond = torch.tensor([448.0, 456.0, 464.5, 480.0, 1e6, -470.0, float("inf"), float("-inf"), float("nan"), -0.0, 2.0**-10])
+    for source in FLOATS:
+        yield source, torch.float8_e4m3fn, beyond.to(source)
     yield torch.float32, torch.float64, rand()
     yield torch.float32, torch.int64, rand(0, 3)
 
