@@ -62,7 +62,7 @@ class DaemonRuntime:
         from tpud.options import Options
 
         try:
-            return list(compile_graph(gm, list(tensors), Options(fallback="error"))(*tensors))
+            return list(compile_graph(gm, list(tensors), Options(fallback="error"))(list(tensors)))
         except tpud.UnsupportedOpError as error:
             raise Unsupported(str(error)) from error
 
