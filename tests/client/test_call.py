@@ -124,6 +124,112 @@ def test_aliases_with_symbolic_sizes(daemon: FakeDaemon) -> None:
         assert got[2].data_ptr() == x.data_ptr() + 2 * 3 * 4
 
 
+def test_an_alias_of_a_mutated_input_of_other_sizes(daemon: FakeDaemon) -> None:
+    """torch makes such an alias from the offset of what we return."""
+
+    def fn(x):
+        x.view(-1)[3] = -1
+        return x.flatten()[2:5]
+
+    call = compiled(fn)
+    for rows, columns in ((2, 4), (4, 2), (5, 2)):
+        x = torch.randn(30)[7 : 7 + rows * columns].view(rows, columns)
+        expected = fn(x.clone())
+        got = call(x)
+        torch.testing.assert_close(got, expected)
+        assert got.data_ptr() == x.data_ptr() + 2 * 4
+
+
+def _separate():
+    return torch.randn(4), torch.randn(4)
+
+
+def _overlapping():
+    base = torch.randn(8)
+    return base[:4], base[2:6]
+
+
+def _neighbours():
+    base = torch.randn(4, 2)
+    return base[:, 0], base[:, 1]
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        (_separate, _overlapping, _separate),
+        (_overlapping, _separate, _overlapping),
+        (_neighbours, _separate, _overlapping, _neighbours),
+    ],
+)
+def test_a_mutated_input_that_overlaps_another_one(daemon: FakeDaemon, calls) -> None:
+    def fn(x, y):
+        x.mul_(2)
+        return x + y
+
+    call = compiled(fn, dynamic=False)
+    for make in calls:
+        torch.manual_seed(0)
+        expected = fn(*make())
+        torch.manual_seed(0)
+        torch.testing.assert_close(call(*make()), expected)
+
+
+def test_an_overlap_that_was_not_compiled_warns_and_the_compiled_form_is_kept(daemon: FakeDaemon) -> None:
+    def fn(x, y):
+        x.mul_(2)
+        return x + y
+
+    call = compiled(fn)
+    call(*_separate())
+    with pytest.warns(tpud.FallbackWarning, match="share memory"):
+        call(*_overlapping())
+    runs = daemon.connection.runs
+    call(*_separate())
+    assert daemon.connection.runs == runs + 1
+
+
+def test_an_overlap_that_was_not_compiled_is_an_error_if_asked_for(daemon: FakeDaemon) -> None:
+    def fn(x, y):
+        x.mul_(2)
+        return x + y
+
+    call = compiled(fn, options={"fallback": "error"})
+    call(*_separate())
+    with pytest.raises(tpud.UnsupportedOpError, match="share memory") as caught:
+        call(*_overlapping())
+    assert caught.value.reason == "INPUTS_OVERLAP"
+
+
+def test_as_strided_beyond_an_input_looks_at_the_users_memory(daemon: FakeDaemon) -> None:
+    x = torch.randn(4, 6)[1:, 1:]
+    with pytest.warns(tpud.FallbackWarning, match="as_strided"):
+        got = compiled(lambda x: x.as_strided((3, 2), (2, 1)) + 1)(x)
+    torch.testing.assert_close(got, x.as_strided((3, 2), (2, 1)) + 1)
+
+
+def test_threads_that_trace_at_the_same_time(daemon: FakeDaemon) -> None:
+    """Each thread meets sizes, and functions, that are new."""
+    failures = []
+    calls = [compiled(lambda x, k=k: torch.relu(x) * k, dynamic=True) for k in range(4)]
+
+    def work(start: int) -> None:
+        try:
+            for step in range(8):
+                k = (start + step) % 4
+                x = torch.randn(2 + (start * 8 + step) % 11, 3)
+                torch.testing.assert_close(calls[k](x), torch.relu(x) * k)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(start,)) for start in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+
+
 def test_a_returned_input_that_eager_would_copy_is_a_copy(daemon: FakeDaemon) -> None:
     x = torch.randn(3)
     (out,) = compiled(lambda x: (x.clone(),))(x)

@@ -111,6 +111,33 @@ def test_in_place_programs_become_functional() -> None:
     assert not any(op.split(".")[1].endswith("_") for op in ops)
 
 
+@pytest.mark.parametrize("offset", [0, 1, -2, 4])
+@pytest.mark.parametrize("dims", [(0, 1), (1, 0), (-1, 0), (2, 1)])
+def test_writes_to_a_diagonal(offset, dims) -> None:
+    def fn(x):
+        x = x.clone()
+        x.diagonal(offset, *dims).mul_(-3)
+        return x
+
+    check(fn, torch.randn(4, 6, 5), without="scatter")
+
+
+def test_a_gradient_through_a_diagonal() -> None:
+    def fn(x, g):
+        return aten.diagonal_backward.default(g, x.shape, 1, 0, 1)
+
+    check(fn, torch.randn(3, 4), torch.randn(3), without="prims")
+
+
+def test_writes_through_as_strided() -> None:
+    def fn(x):
+        x = x.clone()
+        x.as_strided((2, 2), (5, 2), 1).add_(10)
+        return x
+
+    check(fn, torch.randn(4, 4), without="scatter")
+
+
 def test_kept_ops_are_not_in_the_table() -> None:
     table = decompositions()
     for names in KEEP.values():

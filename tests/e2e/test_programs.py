@@ -23,7 +23,7 @@ def compiled(fn, **options):
 
 def check(fn, *args, atol=1e-5, rtol=1e-5):
     with torch.no_grad():
-        torch.testing.assert_close(compiled(fn)(*args), fn(*args), atol=atol, rtol=rtol)
+        torch.testing.assert_close(compiled(fn)(*args), fn(*args), atol=atol, rtol=rtol, equal_nan=True)
 
 
 def test_two_small_ops() -> None:
@@ -80,6 +80,23 @@ def test_mutations_aliases_and_empty_tensors() -> None:
     torch.testing.assert_close(got, expected)
     torch.testing.assert_close(a, b)
     assert got[0].data_ptr() == a[1:].data_ptr()
+
+
+def test_nan_wins_in_minimum_and_maximum_wherever_it_is() -> None:
+    nan, inf = float("nan"), float("inf")
+    for values in ([1.0, nan, 3.0], [nan, 1.0, -inf], [inf, -inf, nan]):
+        x = torch.tensor(values)
+        check(lambda x: (x.amax(), x.amin(), x.max(), x.argmax(), x.relu()), x)
+        check(lambda x, y: (torch.maximum(x, y), torch.maximum(y, x), torch.minimum(x, y), torch.minimum(y, x)), x, x.flip(0))
+        check(lambda x, y: (x.clamp(max=y), x.clamp(min=y), torch.clamp(y, -1, 1)), x, torch.tensor(nan))
+
+
+def test_gradients_through_diagonals_and_strides() -> None:
+    x, twin = (torch.arange(12.0).view(3, 4).requires_grad_() for _ in range(2))
+    fn = lambda x: x.diagonal(1).sum() * 2 + (x.as_strided((2, 2), (4, 1), 1) ** 2).sum()  # noqa: E731
+    compiled(fn)(x).backward()
+    fn(twin).backward()
+    torch.testing.assert_close(x.grad, twin.grad)
 
 
 def test_changing_sizes() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from tpud import options as option_module
-from tpud import errors, stats
+from tpud import errors, overlap, stats
 from tpud.decompositions import decompositions
 from tpud.executable import executable, raising
 from tpud.options import Options
@@ -43,7 +43,7 @@ def tpud(
     )
     # On the CPU torch would trace a fused attention kernel, whose backward can't be taken apart.
     with sdpa_kernel(SDPBackend.MATH):
-        return backend(gm, example_inputs)
+        return overlap.guarded(gm, example_inputs, backend(gm, example_inputs), parsed.fallback)
 
 
 def tpu(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:

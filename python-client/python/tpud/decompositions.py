@@ -51,14 +51,13 @@ TORCH: dict[str, tuple[str, ...]] = {
     ),
     "matrix times vector": ("addmv",),
     "resampling": ("upsample_linear1d", "upsample_trilinear3d"),
-    "views that copy": ("narrow_copy", "view_copy", "permute_copy", "unbind_copy", "as_strided_scatter"),
+    "views that copy": ("narrow_copy", "view_copy", "permute_copy", "unbind_copy"),
     "rare arithmetic": (
         "_addmm_activation",
         "bitwise_and.Scalar_Tensor",
         "bitwise_or.Scalar_Tensor",
         "bitwise_xor.Scalar_Tensor",
         "dist",
-        "diagonal_scatter",
         "polar",
         "tril_indices",
         "triu_indices",
@@ -158,6 +157,28 @@ def _as_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storag
     return aten.as_strided.default(flat, size, stride, offset)
 
 
+def _diagonal_scatter(self: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """Chooses between `self` and `src`, which is spread over rows or columns first."""
+    moved = self.movedim((dim1, dim2), (-2, -1))
+    rows, columns = moved.shape[-2:]
+    diagonal = torch.arange(columns, device=self.device) - torch.arange(rows, device=self.device).unsqueeze(1) == offset
+    across, down = (-1, rows) if offset >= 0 else (-2, columns)
+    spread = aten.constant_pad_nd.default(src.to(self.dtype), [0, down - src.size(-1)], 0).unsqueeze(across)
+    return torch.where(diagonal, spread, moved).movedim((-2, -1), (dim1, dim2))
+
+
+def _as_strided_scatter(
+    self: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Any:
+    """Over the flat values, for a tensor that fills its memory in order."""
+    offset = self.storage_offset() if storage_offset is None else storage_offset
+    if self.storage_offset() != 0 or not self.is_contiguous():
+        return NotImplemented
+    places = torch.arange(self.numel(), device=self.device).as_strided(size, stride, offset)
+    flat = aten.index_put.default(self.reshape(-1), [places.reshape(-1)], src.to(self.dtype).reshape(-1))
+    return flat.view(self.shape)
+
+
 def _group_mask(offsets: Tensor, rows: int) -> Tensor:
     """[groups, rows]: which rows belong to which group, from the running ends of the groups."""
     row = torch.arange(rows, dtype=offsets.dtype, device=offsets.device)
@@ -219,6 +240,8 @@ OWN: dict[Any, Callable[..., Any]] = {
     # Storage tricks in terms of values.
     aten.copy.default: _copy,
     aten.as_strided.default: _as_strided,
+    aten.as_strided_scatter.default: _as_strided_scatter,
+    aten.diagonal_scatter.default: _diagonal_scatter,
     aten.lift_fresh_copy.default: lambda self: aten.clone.default(self),
     aten._grouped_mm.default: _grouped_mm,
     # prims that torch's own decompositions leave behind.

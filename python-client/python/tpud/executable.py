@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._dynamo.convert_frame import compile_lock
 from torch.utils._python_dispatch import _disable_current_modes
 
 from tpud import errors, stats
@@ -91,18 +92,28 @@ class Specialising:
         self.numbers = [i for i, value in enumerate(values) if not isinstance(value, torch.Tensor)]
         self.shaped = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor) and has_symbols(value)]
         self.programs: dict[tuple[Any, ...], Callable[[Sequence[Any]], Any]] = {}
+        self.traced: dict[tuple[Any, ...], fx.GraphModule] = {}
         self.lock = threading.Lock()
 
     def __call__(self, args: Sequence[Any]) -> Any:
         key = self._key(args)
         program = self.programs.get(key)
         if program is None:
-            with self.lock:
-                program = self.programs.get(key)
-                if program is None:
-                    static = specialise(self.gm, args)
-                    program = self.programs[key] = compile_static(static, self.roles, self.options, self.name)
+            program = self._compile(key, args)
         return program(args)
+
+    def _compile(self, key: tuple[Any, ...], args: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
+        # Only one thread of a process may trace, be it here or in Dynamo; sending and compiling can wait elsewhere.
+        with compile_lock:
+            if key not in self.programs and key not in self.traced:
+                self.traced[key] = specialise(self.gm, args)
+        with self.lock:
+            program = self.programs.get(key)
+            if program is None:
+                program = compile_static(self.traced[key], self.roles, self.options, self.name)
+                self.programs[key] = program
+                del self.traced[key]
+        return program
 
     def _key(self, args: Sequence[Any]) -> tuple[Any, ...]:
         # A number's type is part of it: 1, 1.0 and True are equal, but give different graphs.

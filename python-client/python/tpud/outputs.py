@@ -57,10 +57,12 @@ class Literal:
 
 @dataclasses.dataclass(frozen=True)
 class Computed:
-    """An output of the executable; `strides` is set when torch expects other ones than dense row-major."""
+    """An output of the executable; `strides` is set when torch expects other ones than dense row-major, `offset` when
+    it has to begin further on in its memory."""
 
     index: int
     strides: tuple[int, ...] | None
+    offset: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +117,10 @@ def plan_outputs(gm: fx.GraphModule, aliases: Sequence[bool], fresh: range) -> t
         elif steps and root.op == "call_function" and _share(groups[root, index in fresh]):
             plans.append(View(_computed(root, computed), steps))
         else:
-            plans.append(_computed(value, computed))
+            plan = _computed(value, computed)
+            # AOTAutograd makes the alias from our output's sizes, strides and offset.
+            aliased = index < len(aliases) and aliases[index]
+            plans.append(dataclasses.replace(plan, offset=value.meta["val"].storage_offset()) if aliased else plan)
     return plans, list(computed)
 
 
@@ -175,6 +180,16 @@ def restride(dense: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
     return result.copy_(dense)
 
 
+def shift(dense: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:
+    """The same values under other strides, `offset` elements into their memory."""
+    placed = restride(dense, strides)
+    kept = placed[tuple(slice(0, 1 if stride == 0 else None) for stride in placed.stride())]
+    reach = sum((size - 1) * stride for size, stride in zip(placed.shape, placed.stride(), strict=True) if size)
+    memory = torch.empty(offset + reach + 1, dtype=dense.dtype)
+    memory.as_strided(kept.shape, placed.stride(), offset).copy_(kept)
+    return memory.as_strided(placed.shape, placed.stride(), offset)
+
+
 def _overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     reach = 0
     for stride, size in sorted(zip(strides, sizes, strict=True)):
@@ -188,6 +203,8 @@ def apply(plan: Plan, args: Sequence[Any], results: Sequence[torch.Tensor]) -> A
     """The tensor (or constant) of one output."""
     if type(plan) is Computed:
         result = results[plan.index]
+        if plan.offset:
+            return shift(result, plan.strides or result.stride(), plan.offset)
         return result if plan.strides is None else restride(result, plan.strides)
     if type(plan) is Given:
         return args[plan.index].clone() if plan.copy else args[plan.index]

@@ -67,7 +67,8 @@ def _needed_strides(node: fx.Node, stage: Stage) -> tuple[int, ...] | None:
     """`as_strided` looks at memory, so its input has to lie as it did while tracing."""
     uses = [user for user in node.users if user.target is torch.ops.aten.as_strided.default and user in stage.nodes]
     value = node.meta.get("val")
-    if not uses or not isinstance(value, torch.Tensor):
+    # An input of the whole graph lies in the user's own memory.
+    if not uses or node.op == "placeholder" or not isinstance(value, torch.Tensor):
         return None
     if value.storage_offset() or value.untyped_storage().nbytes() != value.nbytes:
         message = "`as_strided` reaches outside of the tensor that it is given"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import torch
 
@@ -12,6 +13,9 @@ from tpud import _tpud, errors
 # Read without a lock on every call of a compiled function: an object that was loaded through another connection is
 # stale.
 current: _tpud.Connection | None = None
+
+# Seconds to wait after an attempt to connect that was cut off.
+RETRIES = (0.05, 0.2, 1.0, 0.0)
 
 _lock = threading.Lock()
 
@@ -37,10 +41,17 @@ def discard(lost: _tpud.Connection) -> None:
 
 
 def _open() -> _tpud.Connection:
-    try:
-        return _tpud.Connection.open(_tpud.daemon_address(), _tpud.__version__, torch.__version__)
-    except _tpud.RawError as raw:
-        errors.raise_from(raw, "connecting to the tpud daemon")
+    raw: _tpud.RawError
+    for pause in RETRIES:
+        try:
+            return _tpud.Connection.open(_tpud.daemon_address(), _tpud.__version__, torch.__version__)
+        except _tpud.RawError as error:
+            raw = error
+        # A daemon that was killed or goes down accepts connections until its socket is closed, and drops them.
+        if not errors.is_lost(raw):
+            break
+        time.sleep(pause)
+    errors.raise_from(raw, "connecting to the tpud daemon")
 
 
 def _after_fork() -> None:
