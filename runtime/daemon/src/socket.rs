@@ -80,7 +80,7 @@ impl Socket {
                     Ok(_) => {}
                     Err(error) => accept_failed(&error),
                 },
-                _ = watch.tick(), if !daemon.is_draining() => self = self.restore(&daemon),
+                _ = watch.tick() => self = self.restore(&daemon),
                 () = sender.closed() => return,
             }
         }
@@ -88,7 +88,12 @@ impl Socket {
 
     /// Puts the file back when it was deleted. When its directory was, there is nothing to come back to.
     fn restore(self, daemon: &Daemon) -> Self {
-        match self.look() {
+        let found = self.look();
+        // Asked afterwards: a daemon that ends says so before it removes the file.
+        if daemon.is_draining() {
+            return self;
+        }
+        match found {
             Found::InPlace => self,
             Found::Gone => match Self::bind(&self.path, Arc::clone(&self.lock)) {
                 Ok(socket) => {
