@@ -53,7 +53,12 @@ fn lower_gelu(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
             ctx.b.tanh(inner)?
         } else {
             let scaled = ctx.times(x, std::f64::consts::FRAC_1_SQRT_2)?;
-            ctx.b.erf(scaled)?
+            let erf = ctx.b.erf(scaled)?;
+            // XLA's CPU erf may stop one rounding short of -1, which a large x would magnify.
+            let limit = ctx.fill_like(Scalar::Float(-6.0), scaled)?;
+            let beyond = ctx.b.compare(Direction::Lt, scaled, limit)?;
+            let minus_one = ctx.fill_like(Scalar::Int(-1), erf)?;
+            ctx.b.select(beyond, minus_one, erf)?
         };
         let gate = ctx.plus(gate, 1.0)?;
         let half = ctx.times(x, 0.5)?;

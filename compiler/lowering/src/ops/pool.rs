@@ -103,11 +103,7 @@ impl Pool {
 }
 
 /// Positions in the flattened spatial dimensions, in the shape of `like`.
-pub(super) fn plane_positions(
-    ctx: &mut LoweringContext<'_>,
-    like: &[i64],
-    spatial: usize,
-) -> Result<Value, RuleError> {
+fn plane_positions(ctx: &mut LoweringContext<'_>, like: &[i64], spatial: usize) -> Result<Value, RuleError> {
     let plane = &like[like.len() - spatial..];
     let count: i64 = plane.iter().product();
     let line = ctx.b.iota(&TensorType::new(index_element(count), vec![count]), 0)?;

@@ -3,9 +3,10 @@
 use tpud_graph::Node;
 use tpud_stablehlo::{Direction, ElementType, Literal, Monoid, Scalar, TensorType, Value};
 
-use super::pool::{larger, least, plane_positions, spatial_of};
+use super::pool::{larger, least, spatial_of};
 use crate::context::LoweringContext;
 use crate::error::RuleError;
+use crate::indices::index_element;
 use crate::registry::{Outputs, Rule};
 use crate::types::accumulation_type;
 
@@ -14,6 +15,47 @@ type Lowering = Result<Outputs, RuleError>;
 /// (start, end) of each of `count` windows over `size` elements.
 fn bounds(size: i64, count: i64) -> Vec<(i64, i64)> {
     (0..count).map(|i| (i * size / count, ((i + 1) * size + count - 1) / count)).collect()
+}
+
+/// Of `count` windows over `size` elements: the length of the longest, then for each place in each window the element
+/// there and whether it belongs to the window.
+fn elements(size: i64, count: i64) -> (i64, Vec<i64>, Vec<u8>) {
+    let bounds = bounds(size, count);
+    let longest = bounds.iter().map(|(start, end)| end - start).max().unwrap_or(0);
+    let places = || bounds.iter().flat_map(|(start, end)| (*start..start + longest).map(|i| (i, *end)));
+    let index = places().map(|(i, _)| i.min(size - 1)).collect();
+    let inside = places().map(|(i, end)| u8::from(i < end)).collect();
+    (longest, index, inside)
+}
+
+/// Positions in the flattened plane, shaped [windows, elements of a window] for each spatial dimension; `last` beyond
+/// the end of a window. Made of sums of constants: XLA's CPU plugin folds a gather of an iota wrongly.
+fn window_positions(
+    ctx: &mut LoweringContext<'_>,
+    plane: &[i64],
+    counts: &[i64],
+    element: ElementType,
+) -> Result<Value, RuleError> {
+    let lines: Vec<_> = plane.iter().zip(counts).map(|(size, count)| elements(*size, *count)).collect();
+    let dims: Vec<i64> =
+        lines.iter().zip(counts).flat_map(|((longest, ..), count)| [*count, *longest]).collect();
+    let ty = TensorType::new(element, dims.clone());
+    let mut position = ctx.b.splat(Scalar::Int(0), &ty)?;
+    let mut inside = ctx.b.splat(Scalar::Bool(true), &ty.with_element(ElementType::Bool))?;
+    for (s, (longest, index, within)) in lines.into_iter().enumerate() {
+        let stride: i64 = plane[s + 1..].iter().product();
+        let line = TensorType::new(element, vec![counts[s], longest]);
+        let bytes = index.iter().flat_map(|i| Scalar::Int(i * stride).to_bytes(element)).collect();
+        let steps = ctx.b.constant(Literal::dense(line.clone(), bytes)?)?;
+        let within = ctx.b.constant(Literal::dense(line.with_element(ElementType::Bool), within)?)?;
+        let place = [2 * s as i64, 2 * s as i64 + 1];
+        let steps = ctx.b.broadcast_in_dim(steps, &dims, &place)?;
+        let within = ctx.b.broadcast_in_dim(within, &dims, &place)?;
+        position = ctx.b.add(position, steps)?;
+        inside = ctx.b.and(inside, within)?;
+    }
+    let last = ctx.b.splat(Monoid::Min.neutral(element), &ty)?;
+    Ok(ctx.b.select(inside, position, last)?)
 }
 
 /// Dimension `dim` taken apart into [windows, elements of a window]; shorter windows are filled with `fill`.
@@ -29,15 +71,8 @@ fn windows(
         dims.splice(dim..=dim, [count, size / count]);
         return Ok(ctx.b.reshape(x, &dims)?);
     }
-    let bounds = bounds(size, count);
-    let longest = bounds.iter().map(|(start, end)| end - start).max().unwrap_or(0);
-    let (mut index, mut inside) = (Vec::new(), Vec::new());
-    for (start, end) in &bounds {
-        for i in *start..start + longest {
-            index.extend((i.min(size - 1) as i32).to_le_bytes());
-            inside.push(u8::from(i < *end));
-        }
-    }
+    let (longest, index, inside) = elements(size, count);
+    let index = index.iter().flat_map(|i| (*i as i32).to_le_bytes()).collect();
     let index = Literal::dense(TensorType::new(ElementType::I32, vec![count, longest]), index)?;
     let index = ctx.b.constant(index)?;
     let taken = ctx.take_along(x, index, dim)?;
@@ -86,18 +121,20 @@ fn lower_adaptive_max_pool(ctx: &mut LoweringContext<'_>, node: &Node) -> Loweri
     let spatial = spatial_of(node)?;
     let mut x = ctx.tensor(node, "self")?;
     let shape = ctx.b.dims(x).to_vec();
-    let mut position = plane_positions(ctx, &shape, spatial)?;
+    let lead = shape.len() - spatial;
+    let element = index_element(shape[lead..].iter().product());
+    let position = window_positions(ctx, &shape[lead..], &out.dims[lead..], element)?;
     let lowest = Monoid::Max.neutral(out.element);
-    let last = Monoid::Min.neutral(ctx.b.element(position));
     let mut inner = Vec::new();
     for s in 0..spatial {
         // Each dimension before this one has become two.
         let (dim, count) = (out.rank() - spatial + 2 * s, out.dims[out.rank() - spatial + s]);
         x = windows(ctx, x, (dim, count), lowest)?;
-        position = windows(ctx, position, (dim, count), last)?;
         inner.push(dim as i64 + 1);
     }
-    let inits = least(ctx, out.element, ctx.b.element(position))?;
+    let split = ctx.b.dims(x).to_vec();
+    let position = ctx.b.broadcast_to(position, &split)?;
+    let inits = least(ctx, out.element, element)?;
     let best = ctx.b.reduce(&[x, position], &inits, &inner, larger)?;
     Ok([best[0], ctx.convert(best[1], index_out.element)?].into())
 }
