@@ -16,6 +16,7 @@ use tokio::sync::mpsc::channel;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Code, Request, Response, Status, Streaming};
+use tpud_proto::rpc::{Any, DETAIL_URL, RpcStatus};
 use tpud_proto::v1::compile_server::{Compile, CompileServer};
 use tpud_proto::v1::execute_command::Command;
 use tpud_proto::v1::execute_reply::Outcome;
@@ -241,27 +242,13 @@ fn content(tensor: &HostTensor) -> Bytes {
     }
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct RpcStatus {
-    #[prost(message, repeated, tag = "3")]
-    details: Vec<Any>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Any {
-    #[prost(string, tag = "1")]
-    type_url: String,
-    #[prost(bytes = "vec", tag = "2")]
-    value: Vec<u8>,
-}
-
 fn refusal(reason: &str, message: &str) -> Status {
     let location = Location { file: "model.py".to_owned(), line: 7, ..Location::default() };
     let op = "aten.nonzero.default".to_owned();
     let issue = Issue { op, node: 3, message: message.to_owned(), location: Some(location) };
     let detail = ErrorDetail { reason: reason.to_owned(), issues: vec![issue], ..ErrorDetail::default() };
-    let type_url = "type.googleapis.com/tpud.v1.ErrorDetail".to_owned();
-    let details = RpcStatus { details: vec![Any { type_url, value: detail.encode_to_vec() }] };
+    let any = Any { type_url: DETAIL_URL.to_owned(), value: detail.encode_to_vec() };
+    let details = RpcStatus { details: vec![any], ..RpcStatus::default() };
     Status::with_details(Code::FailedPrecondition, message, details.encode_to_vec().into())
 }
 

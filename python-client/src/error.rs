@@ -5,6 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tonic::Code;
+use tpud_proto::rpc::RpcStatus;
 use tpud_proto::v1::{Error as WireError, ErrorDetail};
 
 pyo3::create_exception!(
@@ -167,26 +168,6 @@ pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// `google.rpc.Status`, the envelope of gRPC error details.
-#[derive(Clone, PartialEq, Message)]
-struct RpcStatus {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-    #[prost(message, repeated, tag = "3")]
-    details: Vec<Any>,
-}
-
-/// `google.protobuf.Any`.
-#[derive(Clone, PartialEq, Message)]
-struct Any {
-    #[prost(string, tag = "1")]
-    type_url: String,
-    #[prost(bytes = "vec", tag = "2")]
-    value: Vec<u8>,
-}
-
 fn decode_detail(details: &[u8]) -> Option<ErrorDetail> {
     if details.is_empty() {
         return None;
@@ -270,6 +251,8 @@ fn raw_error(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
 
 #[cfg(test)]
 mod tests {
+    use tpud_proto::rpc::{Any, DETAIL_URL};
+
     use super::*;
 
     fn status_with(detail: &ErrorDetail, type_url: &str) -> tonic::Status {
@@ -281,7 +264,7 @@ mod tests {
     #[test]
     fn details_are_decoded() {
         let detail = ErrorDetail { reason: "UNSUPPORTED_OP".to_owned(), ..ErrorDetail::default() };
-        let status = status_with(&detail, "type.googleapis.com/tpud.v1.ErrorDetail");
+        let status = status_with(&detail, DETAIL_URL);
         let error = ClientError::from_status(&status, "unix:///x");
         assert_eq!(error.face().reason, "UNSUPPORTED_OP");
         assert_eq!(error.face().code, Code::InvalidArgument);

@@ -1,28 +1,9 @@
-//! `google.rpc.Status`, written by hand: the two messages that carry an `ErrorDetail` in a gRPC status.
+//! Errors as gRPC statuses and back: an `ErrorDetail` travels in the status's binary details.
 
 use prost::Message;
 use tonic::{Code, Status};
+use tpud_proto::rpc::{Any, DETAIL_URL, RpcStatus};
 use tpud_proto::v1;
-
-const DETAIL_URL: &str = "type.googleapis.com/tpud.v1.ErrorDetail";
-
-#[derive(Clone, PartialEq, Message)]
-struct RpcStatus {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-    #[prost(message, repeated, tag = "3")]
-    details: Vec<Any>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Any {
-    #[prost(string, tag = "1")]
-    type_url: String,
-    #[prost(bytes = "vec", tag = "2")]
-    value: Vec<u8>,
-}
 
 /// Headers have a size limit of their own (16 KiB in many clients), so what travels in one is cut to this.
 const MAX_DETAIL: usize = 6 << 10;
