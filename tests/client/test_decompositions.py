@@ -151,3 +151,20 @@ def test_every_name_of_the_torch_group_exists() -> None:
     for names in TORCH.values():
         for name in names:
             assert [op for op in _overloads(name) if op in table], name
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dim", [0, -1])
+def test_gradients_of_weight_norm(dtype, dim) -> None:
+    v, grad = torch.randn(4, 3, 5, dtype=dtype), torch.randn(4, 3, 5, dtype=dtype)
+    g = torch.rand(4, 1, 1, dtype=dtype) if dim == 0 else torch.rand(1, 1, 5, dtype=dtype)
+    kept = dim % v.dim()
+    _, norms = aten._weight_norm_interface.default(v, g, kept)
+    backward = aten._weight_norm_interface_backward.default
+    got = trace_op(lambda *args: backward(*args, kept), (grad, v, g, norms))(grad, v, g, norms)
+    wide = [each.detach().double().requires_grad_() for each in (v, g)]
+    weight = wide[0] * (wide[1] / wide[0].norm(dim=[each for each in range(3) if each != kept], keepdim=True))
+    expected = torch.autograd.grad(weight, wide, grad.double())
+    tolerance = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.05, "rtol": 0.05}
+    assert [each.dtype for each in got] == [dtype, dtype]
+    torch.testing.assert_close([each.double() for each in got], list(expected), **tolerance)
