@@ -11,9 +11,11 @@ mod driver;
 mod error;
 mod indices;
 mod lines;
+mod loops;
 mod ops;
 mod pointwise;
 mod registry;
+mod series;
 mod types;
 
 pub use driver::{LOWERING_VERSION, Lowered, LoweringOptions, Precision, lower};

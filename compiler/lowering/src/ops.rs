@@ -3,6 +3,8 @@
 mod activation;
 mod activation_backward;
 mod argreduce;
+mod bessel;
+mod bessel_modified;
 mod bitwise;
 mod cast;
 mod compare;
@@ -26,6 +28,7 @@ mod linalg;
 mod linear;
 mod norm;
 mod number_theory;
+mod orthogonal;
 mod pad;
 mod pool;
 mod pool_adaptive;
@@ -57,6 +60,8 @@ pub(crate) const ALL: &[&[Rule]] = &[
     activation::RULES,
     activation_backward::RULES,
     argreduce::RULES,
+    bessel::RULES,
+    bessel_modified::RULES,
     bitwise::RULES,
     cast::RULES,
     compare::RULES,
@@ -80,6 +85,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     linear::RULES,
     norm::RULES,
     number_theory::RULES,
+    orthogonal::RULES,
     pad::RULES,
     pool::RULES,
     pool_adaptive::RULES,

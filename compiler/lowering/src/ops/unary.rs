@@ -155,21 +155,6 @@ fn lower_digamma(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     })
 }
 
-// aten::special_i1e(Tensor self) -> Tensor
-fn lower_i1e(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
-    unary(ctx, node, Unary::BesselI1e)
-}
-
-// aten::special_i1(Tensor self) -> Tensor
-fn lower_i1(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
-    pointwise(ctx, node, ["self"], |ctx, [x]| {
-        let scaled = ctx.b.unary(Unary::BesselI1e, x)?;
-        let size = ctx.b.abs(x)?;
-        let growth = ctx.b.exp(size)?;
-        Ok(ctx.b.mul(scaled, growth)?)
-    })
-}
-
 /// The rules of this family.
 pub(crate) const RULES: &[Rule] = &[
     Rule::new("aten.sqrt.default", lower_sqrt),
@@ -198,6 +183,4 @@ pub(crate) const RULES: &[Rule] = &[
     Rule::new("aten.erfinv.default", lower_erfinv),
     Rule::new("aten.lgamma.default", lower_lgamma),
     Rule::new("aten.digamma.default", lower_digamma),
-    Rule::new("aten.special_i1e.default", lower_i1e),
-    Rule::new("aten.special_i1.default", lower_i1),
 ];
