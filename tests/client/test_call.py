@@ -208,6 +208,16 @@ def test_as_strided_beyond_an_input_looks_at_the_users_memory(daemon: FakeDaemon
     torch.testing.assert_close(got, x.as_strided((3, 2), (2, 1)) + 1)
 
 
+def test_windows_of_symbolic_strides_keep_them(daemon: FakeDaemon) -> None:
+    """AOTAutograd makes the alias from the strides of our output, where several elements share memory."""
+    call = compiled(lambda x, step, offset: x.as_strided((2, 2, 2), (1, step, 1), offset), dynamic=True)
+    x = torch.arange(16.0)
+    for step, offset in ((3, 0), (1, 0), (1, 2), (2, 3)):
+        with torch.no_grad():
+            got = call(x, step, offset)
+        torch.testing.assert_close(got, x.as_strided((2, 2, 2), (1, step, 1), offset))
+
+
 def test_threads_that_trace_at_the_same_time(daemon: FakeDaemon) -> None:
     """Each thread meets sizes, and functions, that are new."""
     failures = []

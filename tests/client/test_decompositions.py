@@ -79,6 +79,30 @@ def test_as_strided_sees_a_contiguous_tensor(size, stride, offset) -> None:
         encode_op(fn, (torch.randn(6, 5),))
 
 
+@pytest.mark.parametrize("offset", [None, 0, 7])
+def test_as_strided_of_a_view_inside_of_the_graph(offset) -> None:
+    """The memory is that of the value which the view looks at."""
+    for fn in (
+        lambda x: (x + 1)[2].as_strided((3,), (2,), offset) + 0,
+        lambda x: (x + 1)[1:, ::2].as_strided((2, 2), (3, 1), offset) + 0,
+        lambda x: torch.as_strided_copy((x + 1).t()[1], (2, 2), (1, 1), offset),
+    ):
+        check(fn, torch.randn(6, 5), without="as_strided_copy")
+        encode_op(fn, (torch.randn(6, 5),))
+
+
+@pytest.mark.parametrize("offset", [0, 7])
+def test_as_strided_scatter_into_any_layout(offset) -> None:
+    def fn(x, src):
+        return torch.as_strided_scatter(x, src, (2, 3), (7, 2), offset)
+
+    for x in (torch.randn(6, 5), torch.randn(5, 6).t(), torch.randn(8, 5)[2:], torch.randn(6, 10)[:, ::2]):
+        src = torch.randn(2, 3)
+        gm = trace_op(fn, (x, src))
+        torch.testing.assert_close(gm(x, src)[0], fn(x, src))
+        encode_op(fn, (x, src))
+
+
 def test_as_strided_outside_of_what_is_known_is_refused() -> None:
     x = torch.randn(40)[10:]
     gm = make_fx(lambda x: aten.as_strided.default(x, (3,), (1,), 5), tracing_mode="fake")(x)

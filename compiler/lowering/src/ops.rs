@@ -16,8 +16,10 @@ mod create;
 mod division;
 mod elementwise;
 mod embedding_bag;
+mod error_function;
 mod extrema;
 mod fft;
+mod gamma;
 mod grid_sampler;
 mod grid_sampler_backward;
 mod grouped_mm;
@@ -73,8 +75,10 @@ pub(crate) const ALL: &[&[Rule]] = &[
     division::RULES,
     elementwise::RULES,
     embedding_bag::RULES,
+    error_function::RULES,
     extrema::RULES,
     fft::RULES,
+    gamma::RULES,
     grid_sampler::RULES,
     grid_sampler_backward::RULES,
     grouped_mm::RULES,

@@ -11,6 +11,8 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tpud.outputs import VIEWS, fills_memory
+
 aten = torch.ops.aten
 prims = torch.ops.prims
 
@@ -172,7 +174,23 @@ def _copy_node(graph: fx.Graph, node: fx.Node, environment: dict[fx.Node, fx.Nod
     if node.target is prims.convert_element_type.default:
         source, dtype = copy.args
         copy.target, copy.args, copy.kwargs = aten._to_copy.default, (source,), {"dtype": dtype}
+    if node.target is aten.as_strided.default:
+        _take_from_whole(copy)
     return copy
+
+
+def _take_from_whole(node: fx.Node) -> None:
+    """Lets an `as_strided` of a view start from the value that fills the view's memory, if the graph holds it."""
+    whole, view = node.args[0], node.args[0].meta["val"]
+    while not fills_memory(whole.meta["val"]):
+        if whole.target not in VIEWS or not isinstance(whole.args[0], fx.Node):
+            return
+        whole = whole.args[0]
+    if whole is node.args[0] or whole.meta["val"].untyped_storage()._cdata != view.untyped_storage()._cdata:
+        return
+    offset = node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")
+    offset = view.storage_offset() if offset is None else offset
+    node.args, node.kwargs = (whole, node.args[1], node.args[2], offset), {}
 
 
 def _remove_dead_code(graph: fx.Graph) -> None:

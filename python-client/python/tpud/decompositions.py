@@ -62,7 +62,6 @@ TORCH: dict[str, tuple[str, ...]] = {
         "tril_indices",
         "triu_indices",
         "ldexp",
-        "hypot",
     ),
 }
 
@@ -167,16 +166,32 @@ def _diagonal_scatter(self: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return torch.where(diagonal, spread, moved).movedim((-2, -1), (dim1, dim2))
 
 
+def _as_strided_copy(
+    self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    return torch.as_strided(self, size, stride, storage_offset).clone(memory_format=torch.contiguous_format)
+
+
+def _memory_end(size: Sequence[int], stride: Sequence[int], offset: int) -> int:
+    return offset + 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if 0 not in size else 0
+
+
 def _as_strided_scatter(
     self: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
-    """Over the flat values, for a tensor that fills its memory in order."""
-    offset = self.storage_offset() if storage_offset is None else storage_offset
-    if self.storage_offset() != 0 or not self.is_contiguous():
-        return NotImplemented
-    places = torch.arange(self.numel(), device=self.device).as_strided(size, stride, offset)
-    flat = aten.index_put.default(self.reshape(-1), [places.reshape(-1)], src.to(self.dtype).reshape(-1))
-    return flat.view(self.shape)
+    """Into the memory that the tensor's elements lie in, and back; what is written beside them is lost."""
+    first, own = self.storage_offset(), self.stride()
+    offset = first if storage_offset is None else storage_offset
+    length = max(_memory_end(self.shape, own, first), _memory_end(size, stride, offset))
+    places = torch.arange(length, device=self.device)
+    if first == 0 and self.is_contiguous() and length == self.numel():
+        memory = self.reshape(-1)
+    else:
+        memory = aten.full.default([length], 0, dtype=self.dtype, device=self.device)
+        memory = aten.index_put.default(memory, [places.as_strided(self.shape, own, first).reshape(-1)], self.reshape(-1))
+    written = places.as_strided(size, stride, offset).reshape(-1)
+    memory = aten.index_put.default(memory, [written], src.to(self.dtype).reshape(-1))
+    return memory.as_strided(self.shape, own, first).clone(memory_format=torch.contiguous_format)
 
 
 def _group_mask(offsets: Tensor, rows: int) -> Tensor:
@@ -250,6 +265,7 @@ OWN: dict[Any, Callable[..., Any]] = {
     # Storage tricks in terms of values.
     aten.copy.default: _copy,
     aten.as_strided.default: _as_strided,
+    aten.as_strided_copy.default: _as_strided_copy,
     aten.as_strided_scatter.default: _as_strided_scatter,
     aten.diagonal_scatter.default: _diagonal_scatter,
     aten.lift_fresh_copy.default: lambda self: aten.clone.default(self),

@@ -14,6 +14,7 @@ from torch import fx
 
 from tpud import _tpud
 from tpud.locations import Location, locate
+from tpud.outputs import fills_memory
 
 # A constant of at most this many bytes travels inside of the graph; a larger one becomes an input that stays on the
 # device.
@@ -174,7 +175,7 @@ class _Encoder:
         """Every argument of the schema in its order, defaults filled in."""
         if not isinstance(node.target, torch._ops.OpOverload):
             raise _Unencodable("this is not an ATen operator")
-        if node.target is torch.ops.aten.as_strided.default and not _fills_memory(node.args[0].meta["val"]):
+        if node.target is torch.ops.aten.as_strided.default and not fills_memory(node.args[0].meta["val"]):
             raise _Unencodable("it looks at memory around a view; a copy of the view made by `clone()` can be compiled")
         result = []
         for index, (name, kind, default) in enumerate(_signature(node.target)):
@@ -220,11 +221,6 @@ class _Encoder:
 
     def refuse(self, node: fx.Node, message: str) -> None:
         self.issues.append(Issue(str(node.target), node, message, locate(node)))
-
-
-def _fills_memory(value: torch.Tensor) -> bool:
-    """Whether a value's memory is what the server sees: its elements in order, from the start."""
-    return value.is_contiguous() and value.storage_offset() == 0
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -14,8 +14,8 @@ from torch import fx
 
 aten = torch.ops.aten
 
-# What may stand between an input and an output that is an alias of it.
-_VIEWS = frozenset(
+# What may stand between a value and another one that is an alias of it.
+VIEWS = frozenset(
     {
         aten.view.default,
         aten._unsafe_view.default,
@@ -127,8 +127,8 @@ def plan_outputs(gm: fx.GraphModule, aliases: Sequence[bool], fresh: range) -> t
 def _chain(node: fx.Node) -> tuple[fx.Node, tuple[Any, ...]]:
     """The value that `node` is a view of, and the ops from there to `node`."""
     steps = []
-    while node.target in _VIEWS and isinstance(node.args[0], fx.Node):
-        if node.target is operator.getitem and node.args[0].target not in _VIEWS:
+    while node.target in VIEWS and isinstance(node.args[0], fx.Node):
+        if node.target is operator.getitem and node.args[0].target not in VIEWS:
             break
         steps.append((node.target, tuple(node.args[1:]), dict(node.kwargs)))
         node = node.args[0]
@@ -158,6 +158,11 @@ def _computed(node: fx.Node, computed: dict[fx.Node, Computed]) -> Computed:
     return computed[node]
 
 
+def fills_memory(value: torch.Tensor) -> bool:
+    """Whether a value's memory is what the server sees: its elements in order, from the start."""
+    return value.is_contiguous() and value.storage_offset() == 0
+
+
 def dense_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides, as torch counts them: an empty dimension counts as one."""
     strides = [1]
@@ -175,13 +180,24 @@ def restride(dense: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
         inner = tuple(stride or 1 for stride in strides)
         return restride(corner, inner).expand(sizes)
     if _overlaps(sizes, strides):
-        return dense
+        return _overlapping(dense, strides, 0)
     result = torch.empty_strided(sizes, strides, dtype=dense.dtype)
     return result.copy_(dense)
 
 
+def _overlapping(dense: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:
+    """The same values in memory that several of them share, because they are windows of one value."""
+    reach = sum((size - 1) * stride for size, stride in zip(dense.shape, strides, strict=True))
+    places = torch.arange(offset + reach + 1).as_strided(dense.shape, strides, offset)
+    memory = torch.empty(offset + reach + 1, dtype=dense.dtype)
+    memory[places.reshape(-1)] = dense.reshape(-1)
+    return memory.as_strided(dense.shape, strides, offset)
+
+
 def shift(dense: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:
     """The same values under other strides, `offset` elements into their memory."""
+    if 0 not in strides and _overlaps(dense.shape, strides):
+        return _overlapping(dense, strides, offset)
     placed = restride(dense, strides)
     kept = placed[tuple(slice(0, 1 if stride == 0 else None) for stride in placed.stride())]
     reach = sum((size - 1) * stride for size, stride in zip(placed.shape, placed.stride(), strict=True) if size)

@@ -233,7 +233,7 @@ fn airy_middle(ctx: &mut LoweringContext<'_>, x: Value) -> Built {
     let f = ctx.polynomial(cube, &even)?;
     let g = ctx.polynomial(cube, &odd)?;
     let g = ctx.b.mul(g, x)?;
-    let (f, g) = (ctx.times(f, 0.355_028_053_887_817_24)?, ctx.times(g, 0.258_819_403_792_806_8)?);
+    let (f, g) = (ctx.times(f, 0.355_028_053_887_817_2)?, ctx.times(g, 0.258_819_403_792_806_8)?);
     Ok(ctx.b.sub(f, g)?)
 }
 

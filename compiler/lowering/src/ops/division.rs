@@ -18,9 +18,27 @@ use crate::registry::Rule;
 // aten::div.Scalar(Tensor self, Scalar other) -> Tensor
 fn lower_div(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     pointwise(ctx, node, ["self"], |ctx, [x]| {
-        let y = ctx.exact_operand(node, "other")?;
+        let y = divisor(ctx, node)?;
         Ok(ctx.b.div(x, y)?)
     })
+}
+
+/// The second operand. XLA would multiply with the inverse of a constant, which is one unit in the last place off
+/// unless it is a power of two: it must not see that it is one.
+fn divisor(ctx: &mut LoweringContext<'_>, node: &Node) -> Built {
+    let wide = ctx.compute_type(node)?;
+    match ctx.opt_number(node, "other")? {
+        Some(number) if wide.element.is_float() && !is_power_of_two(number.as_f64()) => {
+            let constant = ctx.scalar(number, wide.element)?;
+            let hidden = ctx.b.optimization_barrier(&[constant])?;
+            Ok(ctx.b.broadcast_to(hidden[0], &wide.dims)?)
+        }
+        _ => ctx.exact_operand(node, "other"),
+    }
+}
+
+fn is_power_of_two(number: f64) -> bool {
+    number.is_normal() && number.to_bits().trailing_zeros() >= 52
 }
 
 // aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor

@@ -110,7 +110,8 @@ fn recurrence(ctx: &mut LoweringContext<'_>, x: Value, n: &Degree, family: Famil
     let ones = ctx.fill_like(Scalar::Int(1), n.whole)?;
     let limit = ctx.b.select(open, n.whole, ones)?;
     let busy = |ctx: &mut LoweringContext<'_>, state: &[Value]| {
-        let k = ctx.b.broadcast_to(state[0], &ctx.b.dims(state[3]).to_vec())?;
+        let dims = ctx.b.dims(state[3]).to_vec();
+        let k = ctx.b.broadcast_to(state[0], &dims)?;
         let wanted = ctx.b.compare(Direction::Lt, k, state[3])?;
         let number = ctx.b.compare(Direction::Eq, state[1], state[1])?;
         Ok(ctx.b.and(wanted, number)?)

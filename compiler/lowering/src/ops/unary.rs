@@ -1,7 +1,7 @@
-//! Functions of one number: exponential, trigonometric and error functions. Integers are computed as f32.
+//! Functions of one number: exponential, logarithmic and trigonometric. Integers are computed as f32.
 
 use tpud_graph::Node;
-use tpud_stablehlo::{Direction, Scalar, Unary};
+use tpud_stablehlo::{Scalar, Unary};
 
 use crate::context::LoweringContext;
 use crate::pointwise::{Lowering, pointwise, unary};
@@ -124,37 +124,6 @@ fn lower_atanh(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     unary(ctx, node, Unary::Atanh)
 }
 
-// aten::erf(Tensor self) -> Tensor
-fn lower_erf(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
-    unary(ctx, node, Unary::Erf)
-}
-
-// aten::erfc(Tensor self) -> Tensor
-fn lower_erfc(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
-    unary(ctx, node, Unary::Erfc)
-}
-
-// aten::erfinv(Tensor self) -> Tensor
-fn lower_erfinv(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
-    unary(ctx, node, Unary::ErfInv)
-}
-
-// aten::lgamma(Tensor self) -> Tensor
-fn lower_lgamma(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
-    unary(ctx, node, Unary::Lgamma)
-}
-
-// aten::digamma(Tensor self) -> Tensor
-fn lower_digamma(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
-    pointwise(ctx, node, ["self"], |ctx, [x]| {
-        let value = ctx.b.unary(Unary::Digamma, x)?;
-        // The pole at zero has torch's sign; XLA says NaN.
-        let pole = ctx.over(-1.0, x)?;
-        let zero = ctx.compare_number(Direction::Eq, x, 0.0)?;
-        Ok(ctx.b.select(zero, pole, value)?)
-    })
-}
-
 /// The rules of this family.
 pub(crate) const RULES: &[Rule] = &[
     Rule::new("aten.sqrt.default", lower_sqrt),
@@ -178,9 +147,4 @@ pub(crate) const RULES: &[Rule] = &[
     Rule::new("aten.asinh.default", lower_asinh),
     Rule::new("aten.acosh.default", lower_acosh),
     Rule::new("aten.atanh.default", lower_atanh),
-    Rule::new("aten.erf.default", lower_erf),
-    Rule::new("aten.erfc.default", lower_erfc),
-    Rule::new("aten.erfinv.default", lower_erfinv),
-    Rule::new("aten.lgamma.default", lower_lgamma),
-    Rule::new("aten.digamma.default", lower_digamma),
 ];
