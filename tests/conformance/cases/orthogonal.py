@@ -33,28 +33,44 @@ def scalar_n():
     yield S(rand(5, dtype=torch.float64, low=-1.5, high=1.5), 2.5)
 
 
-def family(name, low=-1.4):
-    op = f"aten.special_{name}"
-    # The recurrences lose digits where terms cancel.
-    close = {"rtol": 1e-4, "atol": 1e-4}
-    return [
-        case(f"{op}.default", tensors(low), **close),
-        case(f"{op}.x_scalar", scalar_x, **close),
-        case(f"{op}.n_scalar", scalar_n, **close),
-    ]
-
+# The recurrences lose digits where terms cancel.
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
 CASES = [
-    *family("chebyshev_polynomial_t"),
-    *family("chebyshev_polynomial_u"),
-    *family("chebyshev_polynomial_v"),
-    *family("chebyshev_polynomial_w"),
-    *family("shifted_chebyshev_polynomial_t", low=-0.2),
-    *family("shifted_chebyshev_polynomial_u", low=-0.2),
-    *family("shifted_chebyshev_polynomial_v", low=-0.2),
-    *family("shifted_chebyshev_polynomial_w", low=-0.2),
-    *family("hermite_polynomial_h"),
-    *family("hermite_polynomial_he"),
-    *family("laguerre_polynomial_l"),
-    *family("legendre_polynomial_p"),
+    case("aten.special_chebyshev_polynomial_t.default", tensors(-1.4), **CLOSE),
+    case("aten.special_chebyshev_polynomial_t.x_scalar", scalar_x, **CLOSE),
+    case("aten.special_chebyshev_polynomial_t.n_scalar", scalar_n, **CLOSE),
+    case("aten.special_chebyshev_polynomial_u.default", tensors(-1.4), **CLOSE),
+    case("aten.special_chebyshev_polynomial_u.x_scalar", scalar_x, **CLOSE),
+    case("aten.special_chebyshev_polynomial_u.n_scalar", scalar_n, **CLOSE),
+    case("aten.special_chebyshev_polynomial_v.default", tensors(-1.4), **CLOSE),
+    case("aten.special_chebyshev_polynomial_v.x_scalar", scalar_x, **CLOSE),
+    case("aten.special_chebyshev_polynomial_v.n_scalar", scalar_n, **CLOSE),
+    case("aten.special_chebyshev_polynomial_w.default", tensors(-1.4), **CLOSE),
+    case("aten.special_chebyshev_polynomial_w.x_scalar", scalar_x, **CLOSE),
+    case("aten.special_chebyshev_polynomial_w.n_scalar", scalar_n, **CLOSE),
+    case("aten.special_shifted_chebyshev_polynomial_t.default", tensors(-0.2), **CLOSE),
+    case("aten.special_shifted_chebyshev_polynomial_t.x_scalar", scalar_x, **CLOSE),
+    case("aten.special_shifted_chebyshev_polynomial_t.n_scalar", scalar_n, **CLOSE),
+    case("aten.special_shifted_chebyshev_polynomial_u.default", tensors(-0.2), **CLOSE),
+    case("aten.special_shifted_chebyshev_polynomial_u.x_scalar", scalar_x, **CLOSE),
+    case("aten.special_shifted_chebyshev_polynomial_u.n_scalar", scalar_n, **CLOSE),
+    case("aten.special_shifted_chebyshev_polynomial_v.default", tensors(-0.2), **CLOSE),
+    case("aten.special_shifted_chebyshev_polynomial_v.x_scalar", scalar_x, **CLOSE),
+    case("aten.special_shifted_chebyshev_polynomial_v.n_scalar", scalar_n, **CLOSE),
+    case("aten.special_shifted_chebyshev_polynomial_w.default", tensors(-0.2), **CLOSE),
+    case("aten.special_shifted_chebyshev_polynomial_w.x_scalar", scalar_x, **CLOSE),
+    case("aten.special_shifted_chebyshev_polynomial_w.n_scalar", scalar_n, **CLOSE),
+    case("aten.special_hermite_polynomial_h.default", tensors(-1.4), **CLOSE),
+    case("aten.special_hermite_polynomial_h.x_scalar", scalar_x, **CLOSE),
+    case("aten.special_hermite_polynomial_h.n_scalar", scalar_n, **CLOSE),
+    case("aten.special_hermite_polynomial_he.default", tensors(-1.4), **CLOSE),
+    case("aten.special_hermite_polynomial_he.x_scalar", scalar_x, **CLOSE),
+    case("aten.special_hermite_polynomial_he.n_scalar", scalar_n, **CLOSE),
+    case("aten.special_laguerre_polynomial_l.default", tensors(-1.4), **CLOSE),
+    case("aten.special_laguerre_polynomial_l.x_scalar", scalar_x, **CLOSE),
+    case("aten.special_laguerre_polynomial_l.n_scalar", scalar_n, **CLOSE),
+    case("aten.special_legendre_polynomial_p.default", tensors(-1.4), **CLOSE),
+    case("aten.special_legendre_polynomial_p.x_scalar", scalar_x, **CLOSE),
+    case("aten.special_legendre_polynomial_p.n_scalar", scalar_n, **CLOSE),
 ]
