@@ -41,6 +41,8 @@ class Case:
     atol: float | None = None
     # For ops whose values are not determined (random, uninitialised): compare shape and dtype only, with a reason.
     values_undefined: str = ""
+    # For ops that leave their outputs some freedom (signs of eigenvectors): what is determined, from sample and outputs.
+    determined: Callable[[S, list[torch.Tensor]], list[torch.Tensor]] | None = None
 
     @property
     def overload(self) -> Any:
@@ -133,6 +135,9 @@ def eager(overload: Any, sample: S) -> list[torch.Tensor]:
 def check(case: Case, sample: S, actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> None:
     """Fails with the sample unless dtypes, shapes and values agree."""
     where = f"{case.op} {sample}"
+    if case.determined:
+        assert [x.shape for x in actual] == [x.shape for x in expected], where
+        actual, expected = case.determined(sample, list(actual)), case.determined(sample, list(expected))
     assert len(actual) == len(expected), f"{where}: {len(actual)} outputs, eager has {len(expected)}"
     for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
         assert a.dtype == e.dtype, f"{where}: output {i} is {a.dtype}, eager's is {e.dtype}"

@@ -55,8 +55,12 @@ impl LoweringContext<'_> {
         if from == narrow.element || accumulation_type(from) != from {
             return Ok(x);
         }
-        // XLA may drop a conversion there and back, but keeps this rounding.
-        match narrow.element {
+        self.rounded_as(x, narrow.element)
+    }
+
+    /// A wide value, rounded as the narrow type would: XLA may drop a conversion there and back, but keeps this.
+    pub(crate) fn rounded_as(&mut self, x: Value, narrow: ElementType) -> Built {
+        match narrow {
             ElementType::BF16 => Ok(self.b.reduce_precision(x, 8, 7)?),
             ElementType::F16 => Ok(self.b.reduce_precision(x, 5, 10)?),
             _ => Ok(x),

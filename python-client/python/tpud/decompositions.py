@@ -1,8 +1,9 @@
 """Which ATen ops are taken apart in the client (ATen to ATen), and which reach the server whole.
 
 The table starts from torch's own core decompositions. `KEEP` names the ops that the server lowers better whole,
-`TORCH` adds decompositions that torch has but does not count as core, and `OWN` holds ours. An op is either in the
-table, and then it never reaches the server, or it is not, and then the server needs a lowering for it.
+`TORCH` adds decompositions that torch has but does not count as core, and `OWN` holds ours, as does
+`linear_algebra.py`. An op is either in the table, and then it never reaches the server, or it is not, and then the
+server needs a lowering for it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from tpud import linear_algebra
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -297,4 +300,5 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         for name in names:
             table.update({op: decomposition_table[op] for op in _overloads(name) if op in decomposition_table})
     table.update(OWN)
+    table.update(linear_algebra.DECOMPOSITIONS)
     return table

@@ -41,6 +41,9 @@ def addmm():
     yield S(torch.full((5,), torch.nan), rand(3, 4), rand(4, 5), beta=0)
     yield S(rand(5, dtype=torch.int64), rand(3, 4, dtype=torch.int64), rand(4, 5, dtype=torch.int64), beta=2, alpha=-3)
     yield S(rand(3, 1), rand(3, 0), rand(0, 5), beta=2)
+    c = torch.complex64
+    for factors in ((1 + 2j, 1 - 1j), (2j, 1j), (0, 1j)):
+        yield S(rand(5, dtype=c), rand(3, 4, dtype=c), rand(4, 5, dtype=c), beta=factors[0], alpha=factors[1])
 
 
 def baddbmm():
@@ -53,6 +56,8 @@ def baddbmm():
 def addbmm():
     yield S(rand(3, 5), rand(2, 3, 4), rand(2, 4, 5))
     yield S(rand(5), rand(2, 3, 4), rand(2, 4, 5), beta=0.5, alpha=2)
+    for dtype in (torch.bfloat16, torch.float16, torch.complex64):
+        yield S(rand(3, 5, dtype=dtype), rand(7, 3, 4, dtype=dtype), rand(7, 4, 5, dtype=dtype), beta=0.5, alpha=2)
 
 
 def addmv():

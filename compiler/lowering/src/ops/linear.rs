@@ -83,9 +83,37 @@ fn lower_baddbmm(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 // aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 fn lower_addbmm(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let (lhs, rhs) = (ctx.tensor(node, "batch1")?, ctx.tensor(node, "batch2")?);
+    let out = ctx.output_type(node, 0)?;
+    if accumulation_type(out.element) != out.element && (2..=SUMMANDS).contains(&ctx.b.dims(lhs)[0]) {
+        return rounded_sum(ctx, node, (lhs, rhs));
+    }
     let dims = DotDims { lhs_contract: vec![0, 2], rhs_contract: vec![0, 1], ..DotDims::default() };
     let product = dot(ctx, lhs, rhs, &dims)?;
     add_scaled(ctx, node, product)
+}
+
+/// How many products [`rounded_sum`] adds one by one; beyond, one contraction rounds less often than torch does.
+const SUMMANDS: i64 = 64;
+
+/// torch adds the products of a batch one after the other, and rounds narrow floats each time.
+fn rounded_sum(ctx: &mut LoweringContext<'_>, node: &Node, (lhs, rhs): (Value, Value)) -> Lowering {
+    let out = ctx.output_type(node, 0)?;
+    let products = matrix_product(ctx, lhs, rhs)?;
+    let mut sum: Option<Value> = None;
+    for i in 0..ctx.b.dims(products)[0] {
+        let product = ctx.b.slice_dim(products, 0, i, i + 1, 1)?;
+        let product = ctx.b.reshape(product, &out.dims)?;
+        let next = match sum {
+            None => scaled_sum(ctx, node, product)?,
+            Some(before) => {
+                let product = scale(ctx, product, ctx.number(node, "alpha")?)?;
+                ctx.b.add(before, product)?
+            }
+        };
+        sum = Some(ctx.rounded_as(next, out.element)?);
+    }
+    let sum = sum.ok_or_else(|| RuleError::Internal("an empty sum".into()))?;
+    ctx.rounded(node, sum)
 }
 
 // aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor
@@ -98,20 +126,30 @@ fn lower_addmv(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 
 /// `beta · self + alpha · product`. With `beta = 0`, `self` is not read: its NaN do not matter.
 fn add_scaled(ctx: &mut LoweringContext<'_>, node: &Node, product: Value) -> Lowering {
+    let sum = scaled_sum(ctx, node, product)?;
+    ctx.rounded(node, sum)
+}
+
+fn scaled_sum(ctx: &mut LoweringContext<'_>, node: &Node, product: Value) -> Result<Value, RuleError> {
     let out = ctx.output_type(node, 0)?;
     let wide = out.with_element(ctx.b.element(product));
     let mut sum = scale(ctx, product, ctx.number(node, "alpha")?)?;
     let beta = ctx.number(node, "beta")?;
-    if beta.as_f64() != 0.0 {
+    if !is(beta, 0.0) {
         let bias = ctx.operand(node, "self", &wide)?;
         let bias = scale(ctx, bias, beta)?;
         sum = ctx.b.add(bias, sum)?;
     }
-    Ok(ctx.convert(sum, out.element)?.into())
+    Ok(sum)
+}
+
+/// Whether a factor is this real number.
+fn is(factor: Scalar, number: f64) -> bool {
+    factor.as_f64() == number && !matches!(factor, Scalar::Complex(_, im) if im != 0.0)
 }
 
 fn scale(ctx: &mut LoweringContext<'_>, x: Value, factor: Scalar) -> Result<Value, RuleError> {
-    if factor.as_f64() == 1.0 {
+    if is(factor, 1.0) {
         return Ok(x);
     }
     let factor = ctx.fill_like(factor, x)?;

@@ -3,6 +3,7 @@
 pub(crate) mod control;
 mod create;
 pub(crate) mod elementwise;
+mod factorize;
 pub(crate) mod gather_scatter;
 pub(crate) mod linear;
 mod math;

@@ -27,6 +27,18 @@ pub(super) fn cases(cases: &mut Vec<Case>) -> Result<()> {
             b.triangular_solve(a, tall, true, false, false, "ADJOINT")?,
         ])
     })?;
+    case(cases, "factorisations", |b| {
+        let mut out = Vec::new();
+        for element in [F32, ElementType::F64, ElementType::C64, ElementType::C128] {
+            let (tall, wide) = (input(b, element, &[2, 5, 3]), input(b, element, &[3, 4]));
+            let (packed, scales) = b.qr(tall)?;
+            let (other, other_scales) = b.qr(wide)?;
+            let square = input(b, element, &[2, 3, 3]);
+            let (vectors, values) = b.eigh(square)?;
+            out.extend([b.reflectors_product(packed, scales)?, other, other_scales, vectors, values]);
+        }
+        Ok(out)
+    })?;
     case(cases, "fft", |b| {
         let mut out = Vec::new();
         for (real, complex) in [(F32, ElementType::C64), (ElementType::F64, ElementType::C128)] {
