@@ -3,7 +3,7 @@
 //! The schema comments above the rules say what arguments an op has; here each gets random values of its type.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tpud_graph::{Arg, Argument, DType, Graph, OutputRole, SymExpr, TensorMeta, ValueId};
 use tpud_lowering::LoweringError;
@@ -14,11 +14,16 @@ use crate::dsl::*;
 const ROUNDS: u64 = 40;
 const INPUTS: usize = 4;
 
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { rust_files(&path) } else { vec![path] }).collect()
+}
+
 /// Argument names and types of each op, e.g. `aten.add.Tensor` → `[("self", "Tensor"), …]`.
 fn schemas() -> BTreeMap<String, Vec<(String, String)>> {
     let mut schemas = BTreeMap::new();
-    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ops")).unwrap() {
-        let source = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+    for file in rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ops")) {
+        let source = std::fs::read_to_string(file).unwrap();
         // A schema goes on in the next comment line.
         let joined = source.replace("\n//   ", " ");
         for schema in joined.lines().filter_map(|line| line.strip_prefix("// aten::")) {
