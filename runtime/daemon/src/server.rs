@@ -1,7 +1,7 @@
 //! A daemon from its configuration to its end.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -247,12 +247,20 @@ async fn watch_signals(daemon: Arc<Daemon>) {
     std::process::exit(130);
 }
 
-/// Ends sessions whose clients are gone, and the daemon when it has idled long enough.
+/// How often memory that ended sessions held is given back to the operating system.
+const TRIM: Duration = Duration::from_secs(5);
+
+/// Ends sessions whose clients are gone, gives their memory back, and ends the daemon when it has idled long enough.
 async fn watch_sessions(daemon: Arc<Daemon>) {
     let mut interval = tokio::time::interval(Duration::from_millis(500));
+    let mut trimmed = Instant::now();
     loop {
         interval.tick().await;
         daemon.sessions.reap();
+        if trimmed.elapsed() >= TRIM && daemon.sessions.take_ended() {
+            trimmed = Instant::now();
+            tokio::task::spawn_blocking(tpud_device::release_unused_memory);
+        }
         let over = daemon.config.idle_timeout().is_some_and(|limit| daemon.sessions.idle_for() >= limit);
         if over && !daemon.is_busy() {
             daemon.stop("idle");

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub use dtype::{from_proto, to_proto};
 pub use error::{Error, Result};
 pub use pjrt::PjrtDevice;
-pub use tpud_pjrt::{AlignedBytes, Code, ElementType, Signature, TensorType};
+pub use tpud_pjrt::{AlignedBytes, Code, ElementType, Signature, TensorType, release_unused_memory};
 
 /// What a device is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! All sessions, their leases, and the end of those whose client is gone.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -27,12 +28,15 @@ pub(crate) struct SessionTable {
     memory: Arc<Account>,
     /// When there last was a session; it is "now" while there is one.
     last_used: Mutex<Instant>,
+    /// A session ended since `take_ended` was asked last.
+    ended: AtomicBool,
 }
 
 impl SessionTable {
     pub(crate) fn new(config: SessionConfig, shared: Option<SharedRoot>) -> Self {
         let memory = Account::new(0, None);
-        Self { config, sessions: Mutex::default(), shared, memory, last_used: Mutex::new(Instant::now()) }
+        let (last_used, ended) = (Mutex::new(Instant::now()), AtomicBool::new(false));
+        Self { config, sessions: Mutex::default(), shared, memory, last_used, ended }
     }
 
     /// Opens a session and gives its shared directory's path, if it has one.
@@ -70,7 +74,14 @@ impl SessionTable {
     pub(crate) fn close(&self, id: &str) -> bool {
         let session = lock(&self.sessions).remove(id);
         *lock(&self.last_used) = Instant::now();
-        session.map(|session| session.close()).is_some()
+        let found = session.map(|session| session.close()).is_some();
+        self.ended.fetch_or(found, Relaxed);
+        found
+    }
+
+    /// Whether a session ended since this was asked last.
+    pub(crate) fn take_ended(&self) -> bool {
+        self.ended.swap(false, Relaxed)
     }
 
     /// Ends all.
@@ -157,7 +168,9 @@ mod tests {
         let table = table(SessionConfig { max_sessions: 1, ..SessionConfig::default() });
         let one = table.open(Opening::default()).unwrap();
         assert!(matches!(table.open(Opening::default()), Err(DaemonError::TooManySessions { limit: 1 })));
+        assert!(!table.take_ended());
         assert!(table.close(&one.id) && !table.close(&one.id));
+        assert!(table.take_ended() && !table.take_ended());
         table.open(Opening::default()).unwrap();
     }
 }
