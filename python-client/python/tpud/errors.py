@@ -97,6 +97,12 @@ def raise_from(
     raise kind(text, reason, raw.hint) from raw
 
 
+def headline(issues: Sequence[Issue]) -> str:
+    """The kinds of issues on one line, for logs that keep no more of a message than that."""
+    kinds = list(dict.fromkeys(f"{issue.op} ({issue.message})" for issue in issues))
+    return ", ".join(kinds[:3]) + (f" and {len(kinds) - 3} other kinds" if len(kinds) > 3 else "")
+
+
 def describe_issues(issues: Sequence[Issue]) -> str:
     """One paragraph for each op: how often it occurs, why it is refused and the source lines that made it."""
     grouped: dict[tuple[str, str], list[Location]] = {}

@@ -131,7 +131,7 @@ def _whole_in_eager(gm: fx.GraphModule, roles: Roles, options: Options, name: st
     message = "its size or value depends on data, so the whole graph runs in eager PyTorch"
     issues = [Issue(str(node.target), node, message, locate(node)) for node in makers]
     if options.fallback == "error":
-        text = "this graph has sizes that depend on data:\n" + errors.describe_issues(issues)
+        text = f"this graph has sizes that depend on data: {errors.headline(issues)}\n" + errors.describe_issues(issues)
         raise errors.UnsupportedOpError(text, "DATA_DEPENDENT_SIZE", "compute such values outside of the compiled function", issues)
     warnings.warn("tpud: " + errors.describe_issues(issues).strip(), errors.FallbackWarning, stacklevel=2)
     stats.add(stats.GraphRecord(name, roles.phase, {}, issues=issues, whole_in_eager=message))

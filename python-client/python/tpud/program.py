@@ -293,7 +293,7 @@ def _has_effect(node: fx.Node) -> bool:
 
 def unsupported_error(issues: Sequence[Issue]) -> errors.UnsupportedOpError:
     """The error for `options={"fallback": "error"}`."""
-    text = f"{len(issues)} ops of this graph can't be compiled:\n" + errors.describe_issues(issues)
+    text = f"{len(issues)} ops of this graph can't be compiled: {errors.headline(issues)}\n" + errors.describe_issues(issues)
     hint = 'use `options={"fallback": "eager"}` (the default) to run them in eager PyTorch'
     return errors.UnsupportedOpError(text, "UNSUPPORTED_OP", hint, issues)
 
