@@ -15,7 +15,7 @@ export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE := 1
 export TORCH_DEVICE_BACKEND_AUTOLOAD := 0
 
-.PHONY: demo test lint bench zoo wheel setup apt venv client client-release rust-test python-test codegen clean
+.PHONY: demo test lint bench zoo zoo-train zoo-bf16 zoo-tpu opinfo cases sweep-setup wheel setup apt venv client client-release rust-test python-test codegen clean
 .DEFAULT_GOAL := demo
 
 setup: apt venv
@@ -63,15 +63,44 @@ lint: setup
 bench: client-release
 	TPUD_BIN=$(RELEASE_BIN) $(PY) tests/bench/run.py
 
-# Sweeps take long and need the zoo (SHARED); their tables are committed, their rows are not.
+# Sweeps take long and need collections of models and programs (SHARED); their tables are committed, their rows are not.
+# A sweep goes on where it was interrupted. RETRY=1 runs again what did not pass, LIMIT=n takes n entries a process.
 SHARED ?= ../shared
-LIMIT  ?= 80
-zoo: client-release
-	@mkdir -p target/sweeps
+LIMIT  ?= 0
+RETRY  ?=
+ROWS   := target/sweeps
+SWEEP   = TPUD_BIN=$(RELEASE_BIN) $(PY) tests/sweeps/sweep.py $(1) --shared $(SHARED) --rows $(ROWS) --limit $(LIMIT) $(if $(RETRY),--retry)
+
+sweep-setup: client-release
 	$(PY) -m pip install --quiet --no-deps timm==1.0.31 safetensors huggingface_hub
-	TPUD_BIN=$(RELEASE_BIN) $(PY) $(SHARED)/zoo/zoo.py run --backend tpu --mode infer --suite hf,tv,timm,decode \
-	  --list $(SHARED)/zoo/public.txt --limit $(LIMIT) --once --timeout 240 --out target/sweeps/infer.jsonl
-	$(PY) tests/sweeps/zoo_table.py target/sweeps/infer.jsonl -o docs/ZOO.md
+
+zoo: sweep-setup
+	$(call SWEEP,zoo-infer)
+	$(PY) tests/sweeps/zoo_table.py $(ROWS) zoo-infer -o docs/ZOO.md
+
+zoo-train: sweep-setup
+	$(call SWEEP,zoo-train)
+	$(PY) tests/sweeps/zoo_table.py $(ROWS) zoo-train -o docs/ZOO.md
+
+zoo-bf16: sweep-setup
+	$(call SWEEP,zoo-bf16)
+	$(PY) tests/sweeps/zoo_table.py $(ROWS) zoo-bf16 -o docs/ZOO.md
+
+zoo-tpu: sweep-setup
+	$(call SWEEP,zoo-tpu-infer)
+	$(call SWEEP,zoo-tpu-train)
+	$(PY) tests/sweeps/zoo_table.py $(ROWS) zoo-tpu-infer -o docs/ZOO.md
+
+opinfo: sweep-setup
+	$(call SWEEP,opinfo-infer)
+	$(call SWEEP,opinfo-train)
+	$(PY) tests/sweeps/opinfo_table.py $(ROWS) -o docs/OPINFO.md
+	cargo xtask codegen
+
+CASE_SWEEPS := $(foreach backend,tpu tpud_strict,$(foreach setting,auto true false capture,cases-$(setting)-$(backend)))
+cases: sweep-setup
+	$(foreach sweep,$(CASE_SWEEPS),$(call SWEEP,$(sweep)) &&) true
+	$(PY) tests/sweeps/cases_table.py $(ROWS) -o docs/CASES.md
 
 wheel: client-release
 	@bash tests/setup/wheel.sh $(VENV) $(RELEASE_BIN)
