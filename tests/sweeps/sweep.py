@@ -45,20 +45,17 @@ class Sweep:
     splits: bool = True
 
 
-def zoo(mode: str, *, thin: int = 1, program: str = "zoo", suites: str = "hf,tv,timm,decode", flags: tuple[str, ...] = ()) -> Callable:
+def zoo(mode: str, *, thin: int = 1, dtype: str = "float32", suites: str = "hf,tv,timm,decode", flags: tuple[str, ...] = ()) -> Callable:
     """Every `thin`th model of the public list, of these suites."""
 
     def command(run: Run, backend: str, out: pathlib.Path, shard: str, entries: list[str]) -> list[list[str]]:
-        script = [str(run.shared / "zoo/zoo.py")]
-        if program != "zoo":
-            script = [str(HERE / f"{program}.py"), str(run.shared / "zoo")]
         names = entries
         if not names:
             public = sorted((run.shared / "zoo/public.txt").read_text().split())
             names = [name for name in public if name.split("/")[0] in suites.split(",")][::thin]
         wanted = out.with_suffix(".txt")
         wanted.write_text("\n".join(names) + "\n")
-        line = [*script, "run", "--backend", backend, "--mode", mode, "--suite", suites, "--list", str(wanted)]
+        line = [str(HERE / "judged_zoo.py"), str(run.shared / "zoo"), dtype, "run", "--backend", backend, "--mode", mode, "--suite", suites, "--list", str(wanted)]
         line += ["--once", "--timeout", "240", "--out", str(out), *flags]
         if not entries:
             line += ["--shard", shard, *(["--limit", str(run.limit)] if run.limit else [])]
@@ -97,7 +94,7 @@ def cases(*flags: str) -> Callable:
     return command
 
 
-# Rounding alone makes right answers differ by this much in bfloat16; see bf16_zoo for what happens beyond it.
+# Rounding alone makes right answers differ by this much in bfloat16; see judged_zoo for what happens beyond it.
 BF16 = ("--rtol", "0.02", "--atol", "0.02")
 OTHER_DTYPES = "int64,bool,bfloat16,complex64"
 DYNAMIC = {"auto": (), "true": (), "false": (), "capture": ("--capture-dynamic", "--allow-rnn")}
@@ -105,7 +102,7 @@ DYNAMIC = {"auto": (), "true": (), "false": (), "capture": ("--capture-dynamic",
 SWEEPS = {
     "zoo-infer": Sweep(zoo("infer")),
     "zoo-train": Sweep(zoo("train", suites="hf,tv,timm")),
-    "zoo-bf16": Sweep(zoo("infer", thin=3, program="bf16_zoo", suites="hf,tv,timm", flags=BF16)),
+    "zoo-bf16": Sweep(zoo("infer", thin=3, dtype="bfloat16", suites="hf,tv,timm", flags=BF16)),
     "zoo-tpu-infer": Sweep(zoo("infer"), backend="tpu_aot:tpu_aot"),
     "zoo-tpu-train": Sweep(zoo("train", suites="hf,tv,timm"), backend="tpu_aot:tpu_aot"),
     "opinfo-infer": Sweep(opinfo("infer", f"float32,{OTHER_DTYPES}")),
