@@ -191,9 +191,9 @@ class TinyZoo:
         )
 
     def build_case(self, entry: str, torch, train: bool = False):
-        model = torch.nn.Linear(2, 1, bias=False)
+        model = torch.nn.Linear(3, 1, bias=False)
         torch.nn.init.constant_(model.weight, 1 / 3)
-        return types.SimpleNamespace(model=model, make=lambda: torch.tensor([[1000.1, -1000.0]]), call=lambda f, x: f(x))
+        return types.SimpleNamespace(model=model, make=lambda: torch.tensor([[10000.1, 3.3, -10000.0]]), call=lambda f, x: f(x))
 
 
 @pytest.mark.parametrize(("dtype", "train"), [("float32", True), ("float32", False), ("bfloat16", False)])
