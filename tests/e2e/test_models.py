@@ -9,32 +9,9 @@ import threading
 
 import pytest
 import torch
-
-import tpud
+from comparing import check, compiled, explained
 
 pytestmark = pytest.mark.usefixtures("connection")
-
-
-def compiled(model):
-    return torch.compile(model, backend="tpu", options={"fallback": "error"})
-
-
-def explained(model, *args):
-    """The report of one call, of which nothing may have run in eager PyTorch."""
-    with torch.no_grad():
-        report = tpud.explain(model, options={"fallback": "error"})(*args)
-    assert report.fallback_ops == {}
-    assert report.graphs and all(graph.pieces and not graph.whole_in_eager for graph in report.graphs)
-    return report
-
-
-def check(model, *args, atol, rtol):
-    with torch.no_grad():
-        expected = model(*args)
-    report = explained(model, *args)
-    assert report.result.dtype == expected.dtype
-    torch.testing.assert_close(report.result, expected, atol=atol, rtol=rtol)
-    return report
 
 
 def with_lived_in_norms(model: torch.nn.Module) -> torch.nn.Module:
