@@ -11,11 +11,11 @@ import torch
 from torch import fx
 
 from tpud import options as option_module
-from tpud import errors, overlap, stats
+from tpud import errors, joint, overlap, stats
 from tpud.decompositions import decompositions
 from tpud.executable import executable, raising
 from tpud.options import Options
-from tpud.program import Roles
+from tpud.roles import roles_of
 
 
 def tpud(
@@ -39,6 +39,7 @@ def tpud(
         bw_compiler=functools.partial(compile_graph, options=parsed, phase="backward"),
         inference_compiler=functools.partial(compile_graph, options=parsed, phase="inference"),
         decompositions=decompositions(),
+        partition_fn=joint.split,
         keep_inference_input_mutations=False,
     )
     # On the CPU torch would trace a fused attention kernel, whose backward can't be taken apart.
@@ -55,7 +56,7 @@ def compile_graph(
     gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options, phase: str = "inference"
 ) -> Callable[[list[Any]], Any]:
     """A compiler for AOTAutograd: takes a functional ATen graph, returns a callable in the boxed convention."""
-    return executable(gm, _roles(phase), options, _name(gm))
+    return executable(gm, roles_of(gm, phase), options, _name(gm))
 
 
 def zoo_stats() -> dict[str, Any]:
@@ -73,22 +74,6 @@ def _check_name() -> None:
         warnings.warn(
             f'the Dynamo backend "tpu" belongs to {registered.__module__}; use backend="tpud" for tpud', stacklevel=3
         )
-
-
-def _roles(phase: str) -> Roles:
-    from torch._functorch._aot_autograd.schemas import OutputType
-
-    context = torch._guards.TracingContext.try_get()
-    metadata = context.fw_metadata if context is not None else None
-    if metadata is None or phase == "backward":
-        return Roles(phase)
-    mutated = tuple(metadata.mutated_inp_runtime_indices)
-    owned = (OutputType.non_alias, OutputType.unsafe_view_alias, OutputType.custom_function_view)
-    aliases = [False] * len(mutated) + [info.output_type not in owned for info in metadata.output_info]
-    results = len(aliases) + metadata.num_intermediate_bases
-    # What the graph itself changes is different at the next call, so it is not worth keeping.
-    kept = frozenset(metadata.static_input_indices or ()) - frozenset(mutated)
-    return Roles(phase, kept, mutated, tuple(aliases), results)
 
 
 def _name(gm: fx.GraphModule) -> str:

@@ -11,7 +11,8 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tpud.outputs import VIEWS, fills_memory
+from tpud.layout import fills_memory
+from tpud.outputs import VIEWS
 
 aten = torch.ops.aten
 prims = torch.ops.prims

@@ -14,7 +14,7 @@ from torch import fx
 
 from tpud import _tpud
 from tpud.locations import Location, locate
-from tpud.outputs import fills_memory
+from tpud.layout import fills_memory
 
 # A constant of at most this many bytes travels inside of the graph; a larger one becomes an input that stays on the
 # device.

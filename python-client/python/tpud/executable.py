@@ -18,6 +18,7 @@ from tpud.encode import Issue
 from tpud.locations import locate
 from tpud.options import Options
 from tpud.program import Builder, Roles
+from tpud.saved import on_host
 
 
 def executable(gm: fx.GraphModule, roles: Roles, options: Options, name: str) -> Callable[[list[Any]], Any]:
@@ -138,7 +139,7 @@ def _whole_in_eager(gm: fx.GraphModule, roles: Roles, options: Options, name: st
 
     def run(args: Sequence[Any]) -> Any:
         with torch.no_grad():
-            return gm.forward(*args)
+            return gm.forward(*map(on_host, args))
 
     return run
 

@@ -6,11 +6,14 @@ import dataclasses
 import functools
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 from torch import fx
+
+from tpud.layout import dense_strides, restride, shift
+from tpud.saved import Held, SavedTensor, on_host
 
 aten = torch.ops.aten
 
@@ -66,6 +69,17 @@ class Computed:
 
 
 @dataclasses.dataclass(frozen=True)
+class Saved:
+    """An output of the executable for the backward pass: it stays on the device. `strides` are those that torch
+    expects of the tensor that stands for it."""
+
+    index: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@dataclasses.dataclass(frozen=True)
 class Given:
     """An input, itself or as a copy."""
 
@@ -82,15 +96,32 @@ class View:
     steps: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...]
 
 
-Plan = Constant | Literal | Computed | Given | View
+Plan = Constant | Literal | Computed | Saved | Given | View
 
 
-def plan_outputs(gm: fx.GraphModule, aliases: Sequence[bool], fresh: range) -> tuple[list[Plan], list[fx.Node]]:
-    """A plan for each output of `gm`, and the nodes that have to be computed.
+@dataclasses.dataclass
+class Plans:
+    """A plan for each output of a graph, and the nodes that these are made of."""
+
+    plans: list[Plan]
+    computed: list[fx.Node]  # wanted on the host
+    saved: list[fx.Node]  # wanted on the device
+
+    @property
+    def nodes(self) -> list[fx.Node]:
+        """All that has to be computed."""
+        return list(dict.fromkeys(self.computed + self.saved))
+
+
+def plan_outputs(
+    gm: fx.GraphModule, aliases: Sequence[bool], fresh: range, saved: range = range(0), mutated: Collection[int] = ()
+) -> Plans:
+    """How the outputs of `gm` come about.
 
     `aliases[i]` says that AOTAutograd regards output i as an alias of an input, so that it has to be one; outputs in
     `fresh` must not share memory with an input otherwise. Outputs that are views of one value share memory, as in
-    eager PyTorch.
+    eager PyTorch. Outputs in `saved` are for the backward pass, which wants them as they were before the inputs in
+    `mutated` were written to.
     """
     output = next(iter(reversed(gm.graph.nodes)))
     flat = output.args[0] if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
@@ -98,9 +129,10 @@ def plan_outputs(gm: fx.GraphModule, aliases: Sequence[bool], fresh: range) -> t
     chains = [_chain(value) if isinstance(value, fx.Node) else None for value in flat]
     groups: dict[tuple[fx.Node, bool], list[fx.Node]] = {}
     for index, chain in enumerate(chains):
-        if chain is not None:
+        if chain is not None and index not in saved:
             groups.setdefault((chain[0], index in fresh), []).append(flat[index])
     computed: dict[fx.Node, Computed] = {}
+    kept: dict[fx.Node, Saved] = {}
     plans: list[Plan] = []
     for index, (value, chain) in enumerate(zip(flat, chains, strict=True)):
         if chain is None:
@@ -110,10 +142,13 @@ def plan_outputs(gm: fx.GraphModule, aliases: Sequence[bool], fresh: range) -> t
         may_alias = index not in fresh or (index < len(aliases) and aliases[index])
         if root in placeholders and (may_alias or not steps):
             known = root.meta.get("val")
-            given = Given(placeholders[root], copy=not may_alias)
+            position = placeholders[root]
+            given = Given(position, copy=not may_alias or (index in saved and position in mutated))
             plans.append((View(given, steps) if steps else given) if isinstance(known, torch.Tensor) else Constant(known))
         elif root.op == "get_attr" and not steps:
             plans.append(Literal(functools.reduce(getattr, root.target.split("."), gm)))
+        elif index in saved:
+            plans.append(kept.setdefault(value, _saved(value, len(kept))))
         elif steps and root.op == "call_function" and _share(groups[root, index in fresh]):
             plans.append(View(_computed(root, computed), steps))
         else:
@@ -121,7 +156,7 @@ def plan_outputs(gm: fx.GraphModule, aliases: Sequence[bool], fresh: range) -> t
             # AOTAutograd makes the alias from our output's sizes, strides and offset.
             aliased = index < len(aliases) and aliases[index]
             plans.append(dataclasses.replace(plan, offset=value.meta["val"].storage_offset()) if aliased else plan)
-    return plans, list(computed)
+    return Plans(plans, list(computed), list(kept))
 
 
 def _chain(node: fx.Node) -> tuple[fx.Node, tuple[Any, ...]]:
@@ -158,72 +193,27 @@ def _computed(node: fx.Node, computed: dict[fx.Node, Computed]) -> Computed:
     return computed[node]
 
 
-def fills_memory(value: torch.Tensor) -> bool:
-    """Whether a value's memory is what the server sees: its elements in order, from the start."""
-    return value.is_contiguous() and value.storage_offset() == 0
+def _saved(node: fx.Node, index: int) -> Saved:
+    value = node.meta["val"]
+    return Saved(index, tuple(value.shape), tuple(value.stride()), value.dtype)
 
 
-def dense_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides, as torch counts them: an empty dimension counts as one."""
-    strides = [1]
-    for size in reversed(sizes[1:]):
-        strides.append(strides[-1] * max(size, 1))
-    return tuple(reversed(strides)) if sizes else ()
-
-
-def restride(dense: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
-    """The same values under other strides; expanded dimensions (stride 0) stay expanded."""
-    sizes = dense.shape
-    if any(stride == 0 and size > 1 for size, stride in zip(sizes, strides, strict=True)):
-        kept = [1 if stride == 0 else size for size, stride in zip(sizes, strides, strict=True)]
-        corner = dense[tuple(slice(0, size) for size in kept)]
-        inner = tuple(stride or 1 for stride in strides)
-        return restride(corner, inner).expand(sizes)
-    if _overlaps(sizes, strides):
-        return _overlapping(dense, strides, 0)
-    result = torch.empty_strided(sizes, strides, dtype=dense.dtype)
-    return result.copy_(dense)
-
-
-def _overlapping(dense: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:
-    """The same values in memory that several of them share, because they are windows of one value."""
-    reach = sum((size - 1) * stride for size, stride in zip(dense.shape, strides, strict=True))
-    places = torch.arange(offset + reach + 1).as_strided(dense.shape, strides, offset)
-    memory = torch.empty(offset + reach + 1, dtype=dense.dtype)
-    memory[places.reshape(-1)] = dense.reshape(-1)
-    return memory.as_strided(dense.shape, strides, offset)
-
-
-def shift(dense: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:
-    """The same values under other strides, `offset` elements into their memory."""
-    if 0 not in strides and _overlaps(dense.shape, strides):
-        return _overlapping(dense, strides, offset)
-    placed = restride(dense, strides)
-    kept = placed[tuple(slice(0, 1 if stride == 0 else None) for stride in placed.stride())]
-    reach = sum((size - 1) * stride for size, stride in zip(placed.shape, placed.stride(), strict=True) if size)
-    memory = torch.empty(offset + reach + 1, dtype=dense.dtype)
-    memory.as_strided(kept.shape, placed.stride(), offset).copy_(kept)
-    return memory.as_strided(placed.shape, placed.stride(), offset)
-
-
-def _overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    reach = 0
-    for stride, size in sorted(zip(strides, sizes, strict=True)):
-        if size > 1 and stride <= reach:
-            return True
-        reach += (size - 1) * stride
-    return False
-
-
-def apply(plan: Plan, args: Sequence[Any], results: Sequence[torch.Tensor]) -> Any:
-    """The tensor (or constant) of one output."""
+def apply(plan: Plan, args: Sequence[Any], results: Sequence[torch.Tensor], kept: Sequence[Any] = ()) -> Any:
+    """The tensor (or constant) of one output. `results` are the computed values, `kept` those saved for backward:
+    `Held` where a piece made them, a tensor where eager PyTorch did."""
     if type(plan) is Computed:
         result = results[plan.index]
         if plan.offset:
             return shift(result, plan.strides or result.stride(), plan.offset)
         return result if plan.strides is None else restride(result, plan.strides)
+    if type(plan) is Saved:
+        value = kept[plan.index]
+        if type(value) is Held:
+            return SavedTensor(value, plan.sizes, plan.strides, plan.dtype)
+        return value
     if type(plan) is Given:
-        return args[plan.index].clone() if plan.copy else args[plan.index]
+        value = on_host(args[plan.index])
+        return value.clone() if plan.copy else value
     if type(plan) is View:
         value = apply(plan.base, args, results)
         for op, rest, options in plan.steps:

@@ -12,6 +12,7 @@ from torch._C._dynamo.guards import _empty_strided_cpu as empty_strided
 from tpud import _tpud, errors, parameters, progress, session, stats
 from tpud.encode import Encoded
 from tpud.options import Options
+from tpud.saved import Held, SavedTensor
 
 
 class Loaded:
@@ -45,8 +46,10 @@ class Piece:
         self.device_inputs: list[tuple[int, int]] = []
         # (slot, sizes, strides, dtype, bytes), "fetch" or "keep_fetch", in the order of the outputs; None: kept only
         self.fetches: list[tuple[int, Any, Any, torch.dtype, int, str] | None] = []
-        # (position among the outputs, slot) of buffers that stay on the device
+        # (position among the outputs, slot) of buffers that stay on the device: until the end of the program, and for
+        # as long as autograd wants them
         self.kept: list[tuple[int, int]] = []
+        self.saved: list[tuple[int, int]] = []
         self._loaded: Loaded | None = None
 
     def adopt(self, result: _tpud.CompileResult, connection: _tpud.Connection) -> None:
@@ -79,6 +82,9 @@ class Piece:
         alive = []
         for position, slot, nbytes in self.host_inputs:
             tensor = slots[slot]
+            if type(tensor) is SavedTensor:
+                inputs[position] = tensor.buffer_on(loaded.connection)
+                continue
             if not tensor.is_contiguous() or tensor.is_neg() or tensor.is_conj():
                 tensor = dense(tensor)
                 alive.append(tensor)
@@ -101,6 +107,8 @@ class Piece:
             buffers = loaded.executable.run(inputs, outputs)
         for position, slot in self.kept:
             slots[slot] = buffers[position]
+        for position, slot in self.saved:
+            slots[slot] = Held(buffers[position], loaded.connection)
 
     def _fill_parameters(self, loaded: Loaded, slots: list[Any], inputs: list[Any], alive: list[Any]) -> None:
         residents = loaded.residents

@@ -16,28 +16,14 @@ from torch import fx
 from tpud import _tpud, errors, stats
 from tpud.capture import Captured
 from tpud.encode import Encoded, Issue, UnencodableError, encode_graph
+from tpud.layout import dense_strides
 from tpud.locations import locate
 from tpud.options import Options
-from tpud.outputs import Computed, Plan, apply, dense_strides, plan_outputs
+from tpud.outputs import Computed, Plan, Saved, apply, plan_outputs
 from tpud.partition import Stage, partition
 from tpud.piece import Piece, compile_piece
-
-
-@dataclasses.dataclass(frozen=True)
-class Roles:
-    """What AOTAutograd knows about a graph's inputs and outputs."""
-
-    phase: str = "inference"
-    parameters: frozenset[int] = frozenset()  # inputs that stay on the device between calls
-    mutated: tuple[int, ...] = ()  # the first outputs are the new content of these inputs
-    aliases: tuple[bool, ...] = ()  # outputs that AOTAutograd regards as aliases
-    results: int | None = None  # outputs that the user sees, the mutated ones included; the rest is saved for backward
-
-    def of_output(self, index: int) -> tuple[str, int | None]:
-        """The role of one output in the graph contract."""
-        if index < len(self.mutated):
-            return "mutation", self.mutated[index]
-        return ("saved", None) if self.results is not None and index >= self.results else ("user_output", None)
+from tpud.roles import Roles
+from tpud.saved import on_host
 
 
 class EagerStep:
@@ -52,7 +38,7 @@ class EagerStep:
         """Runs once, reading its inputs from `slots` and writing its outputs there."""
         args = []
         for slot, strides in self.inputs:
-            value = slots[slot]
+            value = on_host(slots[slot])
             if strides is not None and value.stride() != strides:
                 value = torch.empty_strided(value.shape, strides, dtype=value.dtype).copy_(value)
             args.append(value)
@@ -80,13 +66,17 @@ class Program:
     """Runs a compiled graph: takes its inputs, returns its outputs.
 
     While it runs, values live in a list of slots: first the inputs, then what pieces and eager ops give to each
-    other. A value that is needed both on the host and on the device has two slots.
+    other. A value that is needed both on the host and on the device has two slots, and a third if it is saved for
+    backward.
     """
 
-    def __init__(self, steps: list[Any], plans: list[Plan], results: list[int], assertions: list[str], size: int) -> None:
+    def __init__(
+        self, steps: list[Any], plans: list[Plan], results: list[int], kept: list[int], assertions: list[str], size: int
+    ) -> None:
         self.steps = steps
         self.plans = plans
         self.results = results
+        self.kept = kept
         self.assertions = assertions
         self.spare = [None] * size
         # The common case: every output is what the executable gave, as it is.
@@ -114,7 +104,8 @@ class Program:
         results = [slots[slot] for slot in self.results]
         if self.plain:
             return results
-        outputs = [apply(plan, args, results) for plan in self.plans]
+        kept = [slots[slot] for slot in self.kept]
+        outputs = [apply(plan, args, results, kept) for plan in self.plans]
         if self.assertions:
             outputs, conditions = outputs[: -len(self.assertions)], outputs[-len(self.assertions) :]
             for message, condition in zip(self.assertions, conditions, strict=True):
@@ -135,7 +126,10 @@ class Builder:
         self.placeholders = [node for node in self.gm.graph.nodes if node.op == "placeholder"]
         outputs = roles.results if roles.results is not None else 10**9
         fresh = range(len(roles.mutated), outputs) if roles.phase != "backward" else range(0)
-        self.plans, self.computed = plan_outputs(self.gm, roles.aliases, fresh)
+        everything = len(next(iter(reversed(self.gm.graph.nodes))).args[0])
+        saved = range(outputs, everything - len(captured.assertions))
+        self.outputs = plan_outputs(self.gm, roles.aliases, fresh, saved, roles.mutated)
+        self.wanted = self.outputs.nodes
         self.issues: list[Issue] = []
         self.pieces: dict[tuple[fx.Node, ...], tuple[Encoded, Piece]] = {}
 
@@ -153,13 +147,13 @@ class Builder:
 
     def _drop_unneeded(self) -> None:
         """Removes what only views and constants among the outputs needed."""
-        needed = set(self.computed)
+        needed = set(self.wanted)
         output = next(iter(reversed(self.gm.graph.nodes)))
         for node in reversed(self.gm.graph.nodes):
             if node in needed or (node.op == "call_function" and _has_effect(node)):
                 needed.update(node.all_input_nodes)
                 needed.add(node)
-        output.args = (tuple(self.computed),)
+        output.args = (tuple(self.wanted),)
         for node in reversed(self.gm.graph.nodes):
             if node.op in ("call_function", "get_attr") and node not in needed:
                 self.gm.graph.erase_node(node)
@@ -167,7 +161,7 @@ class Builder:
     def _compile_all(self) -> list[Stage]:
         unsupported: dict[fx.Node, None] = {}
         while True:
-            stages = partition(self.gm, unsupported.keys(), self.computed)
+            stages = partition(self.gm, unsupported.keys(), self.wanted)
             refused: list[Issue] = []
             kept = {tuple(stage.nodes): self.pieces.get(tuple(stage.nodes)) for stage in stages if stage.compiled}
             self.pieces = {key: piece for key, piece in kept.items() if piece is not None}
@@ -207,9 +201,10 @@ class Builder:
         given = {node: index for index, node in enumerate(self.placeholders)}
         positions = {given[node]: index for index, node in enumerate(stage.inputs) if node in given}
         first: dict[fx.Node, int] = {}
-        for index, plan in enumerate(self.plans):
-            if isinstance(plan, Computed):
-                first.setdefault(self.computed[plan.index], index)
+        for index, plan in enumerate(self.outputs.plans):
+            if isinstance(plan, (Computed, Saved)):
+                nodes = self.outputs.computed if isinstance(plan, Computed) else self.outputs.saved
+                first.setdefault(nodes[plan.index], index)
         roles = []
         for node in stage.outputs:
             role, target = self.roles.of_output(first[node]) if node in first else ("user_output", None)
@@ -229,55 +224,73 @@ class Builder:
 
     def _assemble(self, stages: list[Stage]) -> Program:
         """Gives every value that crosses a stage its slots, and wires the pieces to them."""
-        host: dict[fx.Node, int] = {node: index for index, node in enumerate(self.placeholders)}
-        device: dict[fx.Node, int] = {}
-        wanted = set(self.computed)
-        on_host = wanted | {node for stage in stages if not stage.compiled for node in stage.inputs}
+        slots = _Slots(self.placeholders)
+        on_host = set(self.outputs.computed) | {node for stage in stages if not stage.compiled for node in stage.inputs}
         on_device = {node for stage in stages if stage.compiled for node in stage.inputs}
-        size = len(self.placeholders)
+        kept = set(self.outputs.saved)
         for stage in stages:
             for node in stage.outputs:
                 if node in on_host or not stage.compiled:
-                    host[node] = size
-                    size += 1
+                    slots.add(slots.host, node)
                 if stage.compiled and node in on_device:
-                    device[node] = size
-                    size += 1
+                    slots.add(slots.device, node)
+                if stage.compiled and node in kept:
+                    slots.add(slots.kept, node)
         steps: list[Any] = []
         for stage in stages:
             if stage.compiled:
                 encoded, piece = self.pieces[tuple(stage.nodes)]
-                self._wire(stage, encoded, piece, host, device)
+                self._wire(stage, encoded, piece, slots)
                 steps.append(piece)
             else:
-                steps.append(EagerStep(stage, host))
-        results = [host[node] for node in self.computed]
-        return Program(steps, self.plans, results, self.captured.assertions, size - len(self.placeholders))
+                steps.append(EagerStep(stage, slots.host))
+        results = [slots.host[node] for node in self.outputs.computed]
+        saved = [slots.kept[node] if node in slots.kept else slots.host[node] for node in self.outputs.saved]
+        spare = slots.size - len(self.placeholders)
+        return Program(steps, self.outputs.plans, results, saved, self.captured.assertions, spare)
 
-    def _wire(self, stage: Stage, encoded: Encoded, piece: Piece, host: dict, device: dict) -> None:
+    def _wire(self, stage: Stage, encoded: Encoded, piece: Piece, slots: _Slots) -> None:
         piece.host_inputs, piece.parameter_inputs, piece.device_inputs = [], [], []
-        piece.fetches, piece.kept = [], []
+        piece.fetches, piece.kept, piece.saved = [], [], []
         for position, source in enumerate(encoded.inputs):
             if isinstance(source, torch.Tensor):
                 continue
             node = stage.inputs[source]
-            if node in device:
-                piece.device_inputs.append((position, device[node]))
+            if node in slots.device:
+                piece.device_inputs.append((position, slots.device[node]))
                 continue
-            keep = host[node] in self.roles.parameters and host[node] < len(self.placeholders)
+            slot = slots.host[node]
+            keep = slot in self.roles.parameters and slot < len(self.placeholders)
             target = piece.parameter_inputs if keep else piece.host_inputs
-            target.append((position, host[node], node.meta["val"].nbytes))
+            target.append((position, slot, node.meta["val"].nbytes))
         for position, node in enumerate(stage.outputs):
-            if node in device:
-                piece.kept.append((position, device[node]))
-            if node not in host:
+            if node in slots.device:
+                piece.kept.append((position, slots.device[node]))
+            if node in slots.kept:
+                piece.saved.append((position, slots.kept[node]))
+            if node not in slots.host:
                 piece.fetches.append(None)
                 continue
             value = node.meta["val"]
             sizes = tuple(value.shape)
-            strides = dense_strides(sizes)
-            how = "keep_fetch" if node in device else "fetch"
-            piece.fetches.append((host[node], sizes, strides, value.dtype, value.nbytes, how))
+            how = "keep_fetch" if node in slots.device or node in slots.kept else "fetch"
+            piece.fetches.append((slots.host[node], sizes, dense_strides(sizes), value.dtype, value.nbytes, how))
+
+
+class _Slots:
+    """Where the values of a program are while it runs: as tensors, as buffers between its pieces, and as buffers that
+    are saved for backward."""
+
+    def __init__(self, placeholders: list[fx.Node]) -> None:
+        self.host = {node: index for index, node in enumerate(placeholders)}
+        self.device: dict[fx.Node, int] = {}
+        self.kept: dict[fx.Node, int] = {}
+        self.size = len(placeholders)
+
+    def add(self, kind: dict[fx.Node, int], node: fx.Node) -> None:
+        """A slot for a value."""
+        kind[node] = self.size
+        self.size += 1
 
 
 def _is_op(node: fx.Node) -> bool:

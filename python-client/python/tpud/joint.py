@@ -1,0 +1,64 @@
+"""How AOTAutograd's joint graph becomes a forward and a backward graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch.partitioners import (
+    CheckpointPolicy,
+    _is_primal,
+    is_rng_op,
+    min_cut_rematerialization_partition,
+    must_recompute,
+)
+
+# Marks the inputs of a backward graph that are parameters (or buffers) of the model.
+PARAMETER = "tpud_parameter"
+
+
+def split(
+    joint: fx.GraphModule,
+    inputs: Any,
+    *,
+    num_fwd_outputs: int,
+    static_lifetime_input_indices: list[int] | None = None,
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """A partitioner for AOTAutograd: torch's min-cut over what is cheap to compute twice, but no random number is."""
+    primals = [node.name for node in joint.graph.nodes if _is_primal(node)]
+    static = {primals[index] for index in static_lifetime_input_indices or ()}
+    _save_random_values(joint.graph)
+    forward, backward = min_cut_rematerialization_partition(
+        joint,
+        inputs,
+        num_fwd_outputs=num_fwd_outputs,
+        static_lifetime_input_indices=static_lifetime_input_indices,
+    )
+    # The partitioner names a saved input as it was named in the joint graph.
+    for node in backward.graph.nodes:
+        if node.op == "placeholder" and node.name in static:
+            node.meta[PARAMETER] = True
+    return forward, backward
+
+
+def _save_random_values(graph: fx.Graph) -> None:
+    """Bans random ops from being computed again in the backward pass, where they would draw other numbers.
+
+    Inside of an activation checkpoint torch would replay the state of its generator, which compiled random ops don't
+    use. So there the numbers are saved as at any other place, or what is made of them alone: a dropout mask has a
+    quarter of the bytes of the numbers behind it.
+    """
+    numbers: set[fx.Node] = set()
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        sources = [each for each in node.all_input_nodes if isinstance(each.meta.get("val"), torch.Tensor)]
+        if is_rng_op(node):
+            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+            if not sources or node.target._opname.endswith("_like"):
+                numbers.add(node)
+        elif sources and numbers.issuperset(sources):
+            numbers.add(node)
+            if must_recompute(node):
+                del node.meta["recompute"]
