@@ -7,6 +7,8 @@ without a compiler; the tests in tests/e2e run the same programs through the rea
 from __future__ import annotations
 
 import ctypes
+import os
+import weakref
 from typing import Any
 
 import torch
@@ -29,6 +31,17 @@ class Buffer:
     def __init__(self, tensor: torch.Tensor, owner: Connection) -> None:
         self.tensor = tensor
         self.owner = owner
+        owner.buffers.add(self)
+
+    def download(self, data_ptr: int, nbytes: int) -> None:
+        if self.owner.pid != os.getpid():
+            raise raw_error("UNAVAILABLE", "FORKED", "the connection is the parent's")
+        if not self.owner.alive:
+            raise raw_error("UNAVAILABLE", "CONNECTION_LOST", "the daemon is gone")
+        assert nbytes == self.tensor.nbytes
+        self.owner.fetched_bytes += nbytes
+        if nbytes:
+            ctypes.memmove(data_ptr, self.tensor.data_ptr(), nbytes)
 
 
 class Executable:
@@ -72,6 +85,7 @@ class Executable:
             return Buffer(dense.clone(), self.owner)
         how, pointer, nbytes = wanted
         assert nbytes == dense.nbytes
+        self.owner.fetched_bytes += nbytes
         if nbytes:
             ctypes.memmove(pointer, dense.data_ptr(), nbytes)
         return Buffer(dense.clone(), self.owner) if how == "keep_fetch" else None
@@ -96,6 +110,9 @@ class Connection:
         self.runs = 0
         self.uploads = 0
         self.host_bytes = 0
+        self.fetched_bytes = 0
+        self.pid = os.getpid()
+        self.buffers: weakref.WeakSet[Buffer] = weakref.WeakSet()
 
     def compile(self, graph: bytes, options: Any = None, progress: Any = None, timeout: Any = None) -> Result:
         if not self.alive:

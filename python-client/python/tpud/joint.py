@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -55,7 +56,8 @@ def _save_random_values(graph: fx.Graph) -> None:
             continue
         sources = [each for each in node.all_input_nodes if isinstance(each.meta.get("val"), torch.Tensor)]
         if is_rng_op(node):
-            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+            for each in (node, *(user for user in node.users if user.target is operator.getitem)):
+                each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
             if not sources or node.target._opname.endswith("_like"):
                 numbers.add(node)
         elif sources and numbers.issuperset(sources):

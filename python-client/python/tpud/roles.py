@@ -38,6 +38,8 @@ def roles_of(gm: fx.GraphModule, phase: str) -> Roles:
     metadata = context.fw_metadata if context is not None else None
     if metadata is None:
         return Roles(phase)
+    # Nothing is donated, so a backward may keep the graph.
+    metadata.bw_donated_idxs = []
     mutated = tuple(metadata.mutated_inp_runtime_indices)
     owned = (OutputType.non_alias, OutputType.unsafe_view_alias, OutputType.custom_function_view)
     aliases = [False] * len(mutated) + [info.output_type not in owned for info in metadata.output_info]
