@@ -13,8 +13,8 @@ import torch
 from torch import fx
 
 from tpud import _tpud
-from tpud.locations import Location, locate
 from tpud.layout import fills_memory
+from tpud.locations import Location, locate
 
 # A constant of at most this many bytes travels inside of the graph; a larger one becomes an input that stays on the
 # device.

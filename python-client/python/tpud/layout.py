@@ -28,7 +28,7 @@ def restride(dense: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
         corner = dense[tuple(slice(0, size) for size in kept)]
         inner = tuple(stride or 1 for stride in strides)
         return restride(corner, inner).expand(sizes)
-    if overlaps(sizes, strides):
+    if _overlaps(sizes, strides):
         return _overlapping(dense, strides, 0)
     result = torch.empty_strided(sizes, strides, dtype=dense.dtype)
     return result.copy_(dense)
@@ -45,7 +45,7 @@ def _overlapping(dense: torch.Tensor, strides: tuple[int, ...], offset: int) -> 
 
 def shift(dense: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:
     """The same values under other strides, `offset` elements into their memory."""
-    if 0 not in strides and overlaps(dense.shape, strides):
+    if 0 not in strides and _overlaps(dense.shape, strides):
         return _overlapping(dense, strides, offset)
     placed = restride(dense, strides)
     kept = placed[tuple(slice(0, 1 if stride == 0 else None) for stride in placed.stride())]
@@ -55,7 +55,7 @@ def shift(dense: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.T
     return memory.as_strided(placed.shape, placed.stride(), offset)
 
 
-def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+def _overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     reach = 0
     for stride, size in sorted(zip(strides, sizes, strict=True)):
         if size > 1 and stride <= reach:
