@@ -1,4 +1,4 @@
-//! `grid_sampler_2d`: the values of images at positions that a grid gives in `[-1, 1]`.
+//! `grid_sampler_2d`, `grid_sampler_3d`: the values of images or volumes at positions that a grid gives in `[-1, 1]`.
 
 use tpud_graph::Node;
 use tpud_stablehlo::{Direction, ElementType, GatherDims, Scalar, Unary, Value};
@@ -20,10 +20,10 @@ pub(super) enum Outside {
     Reflection,
 }
 
-/// One axis of the images.
+/// One spatial axis.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Axis {
-    pub(super) size: i64,
+    size: i64,
     align_corners: bool,
     outside: Outside,
 }
@@ -72,10 +72,14 @@ impl Axis {
         Ok(ctx.b.select(even, forwards, backwards)?)
     }
 
-    /// The slope of a position in the image as a function of the grid value: 0 where it is clipped.
-    pub(super) fn slope(&self, ctx: &mut LoweringContext<'_>, position: Value) -> Built {
+    /// The slope of a position as a function of the grid value; if positions are brought into the image, 0 where that
+    /// clips.
+    pub(super) fn slope(&self, ctx: &mut LoweringContext<'_>, position: Value, brought_inside: bool) -> Built {
         let size = if self.align_corners { self.size - 1 } else { self.size };
         let mut slope = ctx.fill_like(Scalar::Float(size as f64 / 2.0), position)?;
+        if !brought_inside {
+            return Ok(slope);
+        }
         let mut place = position;
         if self.outside == Outside::Reflection {
             let (low, span) =
@@ -120,25 +124,72 @@ impl Axis {
     }
 }
 
-/// The images and the axes of the grid.
+/// A whole position on one axis, its weight, and the slope of the weight as a function of the position.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tap {
+    place: Value,
+    weight: Value,
+    slope: Value,
+}
+
+/// Between which pixels, and how, values are interpolated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Linear,
+    Nearest,
+    Cubic,
+}
+
+impl Mode {
+    /// The `interpolation_mode` of a node.
+    pub(super) fn of(ctx: &LoweringContext<'_>, node: &Node) -> Result<Self, RuleError> {
+        match ctx.int(node, "interpolation_mode")? {
+            0 => Ok(Self::Linear),
+            1 => Ok(Self::Nearest),
+            2 => Ok(Self::Cubic),
+            other => Err(RuleError::unsupported(format!("interpolation mode {other}"))),
+        }
+    }
+
+    /// The taps around a position that is not yet brought into the image.
+    pub(super) fn taps(
+        self,
+        ctx: &mut LoweringContext<'_>,
+        position: Value,
+        axis: &Axis,
+    ) -> Result<Vec<Tap>, RuleError> {
+        if self == Self::Cubic {
+            return cubic(ctx, position, axis);
+        }
+        let position = axis.inside(ctx, position)?;
+        if self == Self::Linear {
+            return linear(ctx, position);
+        }
+        let place = ctx.b.unary(Unary::RoundEven, position)?;
+        let (weight, slope) = (ctx.fill_like(Scalar::Int(1), place)?, ctx.fill_like(Scalar::Int(0), place)?);
+        Ok(vec![Tap { place, weight, slope }])
+    }
+}
+
+/// The images and their axes.
 pub(super) struct Sampler {
-    /// `[N, C, H · W]`
+    /// `[N, C, pixels]`
     pub(super) pixels: Value,
-    pub(super) y: Axis,
-    pub(super) x: Axis,
+    /// Outermost first.
+    pub(super) axes: Vec<Axis>,
 }
 
 impl Sampler {
-    /// The images and the (y, x) positions `[N, positions]` of a node, not yet brought into the images.
+    /// The images of a node, and for each axis the positions `[N, positions]`, not yet brought into the images.
     pub(super) fn read(
         ctx: &mut LoweringContext<'_>,
         node: &Node,
         wide: ElementType,
-    ) -> Result<(Self, Value, Value), RuleError> {
+    ) -> Result<(Self, Vec<Value>), RuleError> {
         let (input, grid) = (ctx.tensor(node, "input")?, ctx.tensor(node, "grid")?);
         let (shape, points) = (ctx.b.dims(input).to_vec(), ctx.b.dims(grid).to_vec());
         let input = ctx.convert(input, wide)?;
-        let pixels = ctx.b.reshape(input, &[shape[0], shape[1], shape[2] * shape[3]])?;
+        let pixels = ctx.b.reshape(input, &[shape[0], shape[1], shape[2..].iter().product()])?;
         let outside = match ctx.int(node, "padding_mode")? {
             0 => Outside::Zeros,
             1 => Outside::Border,
@@ -146,39 +197,58 @@ impl Sampler {
             other => return Err(RuleError::unsupported(format!("padding mode {other}"))),
         };
         let align_corners = ctx.boolean(node, "align_corners")?;
-        let axis = |size| Axis { size, align_corners, outside };
-        let sampler = Self { pixels, y: axis(shape[2]), x: axis(shape[3]) };
-        let count = points[1] * points[2];
+        let axes: Vec<Axis> = shape[2..].iter().map(|&size| Axis { size, align_corners, outside }).collect();
+        let rank = axes.len();
+        let count = points[1..=rank].iter().product();
         let grid = ctx.convert(grid, wide)?;
-        let grid = ctx.b.reshape(grid, &[shape[0], count, 2])?;
-        let along = |ctx: &mut LoweringContext<'_>, i: i64, axis: &Axis| {
-            let line = ctx.b.slice_dim(grid, 2, i, i + 1, 1)?;
+        let grid = ctx.b.reshape(grid, &[shape[0], count, rank as i64])?;
+        let mut positions = Vec::with_capacity(rank);
+        for (i, axis) in axes.iter().enumerate() {
+            // A grid names the innermost axis first.
+            let column = (rank - 1 - i) as i64;
+            let line = ctx.b.slice_dim(grid, 2, column, column + 1, 1)?;
             let line = ctx.b.reshape(line, &[shape[0], count])?;
-            axis.position(ctx, line)
-        };
-        let (x, y) = (along(ctx, 0, &sampler.x)?, along(ctx, 1, &sampler.y)?);
-        Ok((sampler, y, x))
+            positions.push(axis.position(ctx, line)?);
+        }
+        Ok((Self { pixels, axes }, positions))
     }
 
-    /// The flat index of whole positions, 0 where they are outside, and where they are inside.
+    /// How many pixels an image has.
+    pub(super) fn size(&self) -> i64 {
+        self.axes.iter().map(|axis| axis.size).product()
+    }
+
+    /// The flat index of a combination of taps, 0 where it is outside, and where it is inside.
     pub(super) fn index(
         &self,
         ctx: &mut LoweringContext<'_>,
-        y: Value,
-        x: Value,
+        taps: &[Tap],
     ) -> Result<(Value, Value), RuleError> {
-        let (in_y, in_x) = (self.y.holds(ctx, y)?, self.x.holds(ctx, x)?);
-        let inside = ctx.b.and(in_y, in_x)?;
-        let element = index_element(self.y.size * self.x.size);
-        let (zero_y, zero_x) = (ctx.select_or(inside, y, 0.0)?, ctx.select_or(inside, x, 0.0)?);
-        let (row, column) = (ctx.b.convert(zero_y, element)?, ctx.b.convert(zero_x, element)?);
-        let row = ctx.times(row, self.x.size as f64)?;
-        Ok((ctx.b.add(row, column)?, inside))
+        let mut inside: Option<Value> = None;
+        for (axis, tap) in self.axes.iter().zip(taps) {
+            let holds = axis.holds(ctx, tap.place)?;
+            inside = Some(inside.map_or(Ok(holds), |inside| ctx.b.and(inside, holds))?);
+        }
+        let inside = inside.ok_or_else(no_axes)?;
+        let element = index_element(self.size());
+        let mut index: Option<Value> = None;
+        for (axis, tap) in self.axes.iter().zip(taps) {
+            let place = ctx.select_or(inside, tap.place, 0.0)?;
+            let place = ctx.b.convert(place, element)?;
+            index = Some(match index {
+                Some(index) => {
+                    let outer = ctx.times(index, axis.size as f64)?;
+                    ctx.b.add(outer, place)?
+                }
+                None => place,
+            });
+        }
+        Ok((index.ok_or_else(no_axes)?, inside))
     }
 
-    /// `[N, C, positions]`: the pixels at whole positions `[N, positions]`, 0 outside of the image.
-    pub(super) fn at(&self, ctx: &mut LoweringContext<'_>, y: Value, x: Value) -> Built {
-        let (index, inside) = self.index(ctx, y, x)?;
+    /// `[N, C, positions]`: the pixels at a combination of taps, 0 outside of the image.
+    pub(super) fn at(&self, ctx: &mut LoweringContext<'_>, taps: &[Tap]) -> Built {
+        let (index, inside) = self.index(ctx, taps)?;
         let dims = GatherDims {
             offset_dims: vec![1],
             collapsed_slice_dims: vec![2],
@@ -193,50 +263,44 @@ impl Sampler {
         let inside = ctx.b.broadcast_in_dim(inside, &shape, &[0, 2])?;
         ctx.select_or(inside, values, 0.0)
     }
+}
 
-    /// Pixels times weights `[N, positions]`.
-    fn weighted(&self, ctx: &mut LoweringContext<'_>, y: Value, x: Value, weight: Value) -> Built {
-        let values = self.at(ctx, y, x)?;
-        let shape = ctx.b.dims(values).to_vec();
-        let weight = ctx.b.broadcast_in_dim(weight, &shape, &[0, 2])?;
-        Ok(ctx.b.mul(values, weight)?)
-    }
+fn no_axes() -> RuleError {
+    RuleError::Internal("an image without axes".into())
+}
 
-    /// The sum over all combinations of taps (position, weight) of both axes.
-    fn sum(&self, ctx: &mut LoweringContext<'_>, y: &[(Value, Value)], x: &[(Value, Value)]) -> Built {
-        let mut sum: Option<Value> = None;
-        for &(row, row_weight) in y {
-            for &(column, column_weight) in x {
-                let weight = ctx.b.mul(row_weight, column_weight)?;
-                let part = self.weighted(ctx, row, column, weight)?;
-                sum = Some(match sum {
-                    Some(sum) => ctx.b.add(sum, part)?,
-                    None => part,
-                });
-            }
-        }
-        sum.ok_or_else(|| RuleError::Internal("no taps".into()))
+/// Every combination of one tap from each axis, the innermost axis varying fastest.
+pub(super) fn combinations(axes: &[Vec<Tap>]) -> Vec<Vec<Tap>> {
+    axes.iter().fold(vec![Vec::new()], |before, taps| {
+        before.iter().flat_map(|chosen| taps.iter().map(|tap| [chosen.as_slice(), &[*tap]].concat())).collect()
+    })
+}
+
+/// The weight of a combination; with `along`, its slope as a function of the position on that axis.
+pub(super) fn weight(ctx: &mut LoweringContext<'_>, taps: &[Tap], along: Option<usize>) -> Built {
+    let mut product: Option<Value> = None;
+    for (i, tap) in taps.iter().enumerate() {
+        let factor = if along == Some(i) { tap.slope } else { tap.weight };
+        product = Some(product.map_or(Ok(factor), |product| ctx.b.mul(product, factor))?);
     }
+    product.ok_or_else(no_axes)
 }
 
 /// The two whole positions around `position`, with linear weights.
-pub(super) fn linear(
-    ctx: &mut LoweringContext<'_>,
-    position: Value,
-) -> Result<Vec<(Value, Value)>, RuleError> {
+fn linear(ctx: &mut LoweringContext<'_>, position: Value) -> Result<Vec<Tap>, RuleError> {
     let before = ctx.b.floor(position)?;
     let after = ctx.plus(before, 1.0)?;
     let fraction = ctx.b.sub(position, before)?;
     let rest = ctx.minus_from(1.0, fraction)?;
-    Ok(vec![(before, rest), (after, fraction)])
+    let (down, up) = (ctx.fill_like(Scalar::Int(-1), before)?, ctx.fill_like(Scalar::Int(1), before)?);
+    Ok(vec![
+        Tap { place: before, weight: rest, slope: down },
+        Tap { place: after, weight: fraction, slope: up },
+    ])
 }
 
 /// The four whole positions around `position`, brought into the image one by one, with cubic weights.
-fn cubic(
-    ctx: &mut LoweringContext<'_>,
-    position: Value,
-    axis: &Axis,
-) -> Result<Vec<(Value, Value)>, RuleError> {
+fn cubic(ctx: &mut LoweringContext<'_>, position: Value, axis: &Axis) -> Result<Vec<Tap>, RuleError> {
     let a = -0.75;
     let before = ctx.b.floor(position)?;
     let fraction = ctx.b.sub(position, before)?;
@@ -244,56 +308,71 @@ fn cubic(
     for offset in -1..=2 {
         let distance = ctx.plus(fraction, -f64::from(offset))?;
         let distance = ctx.b.abs(distance)?;
-        // Horner's scheme of the inner or the outer cubic polynomial.
+        // The inner or the outer cubic polynomial, highest power first.
         let coefficients = if (0..=1).contains(&offset) {
             [a + 2.0, -(a + 3.0), 0.0, 1.0]
         } else {
             [a, -5.0 * a, 8.0 * a, -4.0 * a]
         };
-        let mut weight = ctx.times(distance, coefficients[0])?;
-        for (i, coefficient) in coefficients[1..].iter().enumerate() {
-            weight = ctx.plus(weight, *coefficient)?;
-            if i < 2 {
-                weight = ctx.b.mul(weight, distance)?;
-            }
-        }
+        // The distance falls where the tap lies after the position.
+        let sign = if offset <= 0 { 1.0 } else { -1.0 };
+        let slopes = [3.0 * sign * coefficients[0], 2.0 * sign * coefficients[1], sign * coefficients[2]];
+        let weight = horner(ctx, distance, &coefficients)?;
+        let slope = horner(ctx, distance, &slopes)?;
         let whole = ctx.plus(before, f64::from(offset))?;
         let whole = axis.inside(ctx, whole)?;
         // A reflection at an edge may be off by a rounding error.
-        taps.push((ctx.b.unary(Unary::RoundEven, whole)?, weight));
+        taps.push(Tap { place: ctx.b.unary(Unary::RoundEven, whole)?, weight, slope });
     }
     Ok(taps)
 }
 
+/// A polynomial whose coefficients are given highest power first.
+fn horner(ctx: &mut LoweringContext<'_>, x: Value, coefficients: &[f64]) -> Built {
+    let mut sum = ctx.times(x, coefficients[0])?;
+    for (i, coefficient) in coefficients[1..].iter().enumerate() {
+        sum = ctx.plus(sum, *coefficient)?;
+        if i + 2 < coefficients.len() {
+            sum = ctx.b.mul(sum, x)?;
+        }
+    }
+    Ok(sum)
+}
+
 // aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
 //   -> Tensor
-fn lower_grid_sampler_2d(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+// aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
+//   -> Tensor
+// Narrow floats are computed in f32; torch's CPU kernel rounds the positions to the narrow type.
+fn lower_grid_sampler(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let out = ctx.output_type(node, 0)?;
     let input = ctx.tensor(node, "input")?;
     if out.elements() == 0 || ctx.b.ty(input).elements() == 0 {
         return Ok(ctx.b.splat(Scalar::Int(0), &out)?.into());
     }
-    let (sampler, y, x) = Sampler::read(ctx, node, accumulation_type(out.element))?;
-    let sum = match ctx.int(node, "interpolation_mode")? {
-        0 => {
-            let (y, x) = (sampler.y.inside(ctx, y)?, sampler.x.inside(ctx, x)?);
-            let (y, x) = (linear(ctx, y)?, linear(ctx, x)?);
-            sampler.sum(ctx, &y, &x)?
+    let mode = Mode::of(ctx, node)?;
+    let (sampler, positions) = Sampler::read(ctx, node, accumulation_type(out.element))?;
+    let mut axes = Vec::with_capacity(positions.len());
+    for (position, axis) in positions.iter().zip(&sampler.axes) {
+        axes.push(mode.taps(ctx, *position, axis)?);
+    }
+    let mut sum: Option<Value> = None;
+    for taps in combinations(&axes) {
+        let mut part = sampler.at(ctx, &taps)?;
+        if mode != Mode::Nearest {
+            let shape = ctx.b.dims(part).to_vec();
+            let weight = weight(ctx, &taps, None)?;
+            let weight = ctx.b.broadcast_in_dim(weight, &shape, &[0, 2])?;
+            part = ctx.b.mul(part, weight)?;
         }
-        1 => {
-            let (y, x) = (sampler.y.inside(ctx, y)?, sampler.x.inside(ctx, x)?);
-            let (y, x) = (ctx.b.unary(Unary::RoundEven, y)?, ctx.b.unary(Unary::RoundEven, x)?);
-            sampler.at(ctx, y, x)?
-        }
-        2 => {
-            let (y, x) = (cubic(ctx, y, &sampler.y)?, cubic(ctx, x, &sampler.x)?);
-            sampler.sum(ctx, &y, &x)?
-        }
-        other => return Err(RuleError::unsupported(format!("interpolation mode {other}"))),
-    };
-    let sum = ctx.b.reshape(sum, &out.dims)?;
+        sum = Some(sum.map_or(Ok(part), |sum| ctx.b.add(sum, part))?);
+    }
+    let sum = ctx.b.reshape(sum.ok_or_else(no_axes)?, &out.dims)?;
     Ok(ctx.convert(sum, out.element)?.into())
 }
 
 /// The rules of this family.
-pub(crate) const RULES: &[Rule] = &[Rule::new("aten.grid_sampler_2d.default", lower_grid_sampler_2d)];
+pub(crate) const RULES: &[Rule] = &[
+    Rule::new("aten.grid_sampler_2d.default", lower_grid_sampler),
+    Rule::new("aten.grid_sampler_3d.default", lower_grid_sampler),
+];
