@@ -2,7 +2,7 @@
 
 The table starts from torch's own core decompositions. `KEEP` names the ops that the server lowers better whole,
 `TORCH` adds decompositions that torch has but does not count as core, and `OWN` holds ours, as does
-`linear_algebra.py`. An op is either in the table, and then it never reaches the server, or it is not, and then the
+`linear_algebra.py` and `neural.py`. An op is either in the table, and then it never reaches the server, or it is not, and then the
 server needs a lowering for it.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tpud import linear_algebra
+from tpud import linear_algebra, neural
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -239,16 +239,6 @@ def _grouped_mm(
     return out if out_dtype is None else out.to(out_dtype)
 
 
-def _weight_norm_backward(grad_w: Tensor, saved_v: Tensor, saved_g: Tensor, saved_norms: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Gradients of `v * g / norm(v)`, the norm being over every dimension but `dim`; computed in the norms' type."""
-    others = [each for each in range(saved_v.dim()) if each != dim % saved_v.dim()]
-    dtype = saved_norms.dtype
-    grad, v, g = grad_w.to(dtype), saved_v.to(dtype), saved_g.to(dtype)
-    along = (grad * v).sum(others, keepdim=True) if others else grad * v
-    grad_v = g / saved_norms * (grad - v * along / (saved_norms * saved_norms))
-    return grad_v.to(saved_v.dtype), (along / saved_norms).to(saved_g.dtype)
-
-
 def _convert_element_type(a: Tensor, dtype: torch.dtype) -> Tensor:
     return aten._to_copy.default(a, dtype=dtype)
 
@@ -273,7 +263,6 @@ OWN: dict[Any, Callable[..., Any]] = {
     aten.diagonal_scatter.default: _diagonal_scatter,
     aten.lift_fresh_copy.default: lambda self: aten.clone.default(self),
     aten._grouped_mm.default: _grouped_mm,
-    aten._weight_norm_interface_backward.default: _weight_norm_backward,
     # prims that torch's own decompositions leave behind.
     prims.convert_element_type.default: _convert_element_type,
     prims.iota.default: _iota,
@@ -301,4 +290,5 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             table.update({op: decomposition_table[op] for op in _overloads(name) if op in decomposition_table})
     table.update(OWN)
     table.update(linear_algebra.DECOMPOSITIONS)
+    table.update(neural.DECOMPOSITIONS)
     return table
