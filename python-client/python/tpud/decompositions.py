@@ -1,9 +1,9 @@
 """Which ATen ops are taken apart in the client (ATen to ATen), and which reach the server whole.
 
 The table starts from torch's own core decompositions. `KEEP` names the ops that the server lowers better whole,
-`TORCH` adds decompositions that torch has but does not count as core, and `OWN` holds ours, as does
-`linear_algebra.py` and `neural.py`. An op is either in the table, and then it never reaches the server, or it is not, and then the
-server needs a lowering for it.
+`TORCH` adds decompositions that torch has but does not count as core, and `OWN` holds ours, as do `linear_algebra.py`
+and `neural.py`. An op is either in the table, and then it never reaches the server, or it is not, and then the server
+needs a lowering for it.
 """
 
 from __future__ import annotations
