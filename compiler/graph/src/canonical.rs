@@ -1,6 +1,7 @@
 //! The bytes of a graph that decide its key.
 
 use prost::Message;
+use tpud_proto::v1 as pb;
 
 use crate::{GraphError, wire};
 
@@ -19,8 +20,19 @@ pub fn canonical_bytes(bytes: &[u8]) -> Result<Vec<u8>, GraphError> {
     for symbol in &mut graph.symbols {
         symbol.hint = 0;
     }
-    for node in &mut graph.nodes {
-        node.location = 0;
-    }
+    graph.nodes.iter_mut().for_each(forget_location);
     Ok(graph.encode_to_vec())
+}
+
+/// Also of the nodes in nested graphs. The decoder has limited how deeply messages nest.
+fn forget_location(node: &mut pb::Node) {
+    fn visit(value: &mut pb::Value) {
+        match &mut value.kind {
+            Some(pb::value::Kind::List(list)) => list.items.iter_mut().for_each(visit),
+            Some(pb::value::Kind::Graph(graph)) => graph.nodes.iter_mut().for_each(forget_location),
+            _ => {}
+        }
+    }
+    node.location = 0;
+    node.args.iter_mut().filter_map(|arg| arg.value.as_mut()).for_each(visit);
 }

@@ -1,6 +1,6 @@
 //! The contract, checked once: lowerings may then assume it.
 
-use crate::{Arg, Graph, GraphError, InputRole, Node, OutputRole, SymExpr, TensorMeta, ValueId};
+use crate::{Arg, Graph, GraphError, InputRole, Node, OutputRole, Subgraph, SymExpr, TensorMeta, ValueId};
 
 type Result = std::result::Result<(), GraphError>;
 
@@ -32,7 +32,8 @@ pub(crate) fn check(graph: &Graph) -> Result {
             return Err(GraphError::contract(place(), message));
         }
     }
-    check_nodes(graph)?;
+    let mut defined = vec![true; graph.inputs.len() + graph.constants.len()];
+    check_nodes(graph, &graph.nodes, "", &mut defined)?;
     check_outputs(graph)
 }
 
@@ -46,15 +47,17 @@ fn check_symbols(graph: &Graph) -> Result {
     Ok(())
 }
 
-fn check_nodes(graph: &Graph) -> Result {
-    let mut defined: Vec<bool> = vec![true; graph.inputs.len() + graph.constants.len()];
-    for node in &graph.nodes {
-        let place = || node.describe();
+/// Checks nodes in a scope of values that are defined already, and adds theirs. `outer` says which argument holds the
+/// nodes, when they are nested.
+fn check_nodes(graph: &Graph, nodes: &[Node], outer: &str, defined: &mut Vec<bool>) -> Result {
+    for node in nodes {
+        let place = || format!("{outer}{}", node.describe());
         if node.op.is_empty() {
             return Err(GraphError::contract(place(), "the op is missing"));
         }
         for argument in &node.args {
-            check_arg(graph, node, &argument.name, &argument.value, &defined)?;
+            let place = || format!("{}, argument {}", place(), argument.name);
+            check_arg(graph, &argument.value, &place, defined)?;
         }
         for meta in node.outputs.iter().flatten() {
             check_meta(graph, meta, &place)?;
@@ -64,13 +67,24 @@ fn check_nodes(graph: &Graph) -> Result {
     Ok(())
 }
 
-fn check_arg(graph: &Graph, node: &Node, name: &str, arg: &Arg, defined: &[bool]) -> Result {
+fn check_arg(graph: &Graph, arg: &Arg, place: &dyn Fn() -> String, defined: &[bool]) -> Result {
     match arg {
-        Arg::Tensor(id) => check_value(defined, *id, &|| format!("{}, argument {name}", node.describe())),
-        Arg::List(items) => items.iter().try_for_each(|item| check_arg(graph, node, name, item, defined)),
-        Arg::Sym(expr) => check_expr(graph, expr, &|| format!("{}, argument {name}", node.describe())),
+        Arg::Tensor(id) => check_value(defined, *id, place),
+        Arg::List(items) => items.iter().try_for_each(|item| check_arg(graph, item, place, defined)),
+        Arg::Sym(expr) => check_expr(graph, expr, place),
+        Arg::Graph(nested) => check_subgraph(graph, nested, place),
         _ => Ok(()),
     }
+}
+
+fn check_subgraph(graph: &Graph, nested: &Subgraph, place: &dyn Fn() -> String) -> Result {
+    for (i, meta) in nested.inputs.iter().enumerate() {
+        check_meta(graph, meta, &|| format!("{}, input {i}", place()))?;
+    }
+    let mut defined = vec![true; nested.inputs.len()];
+    check_nodes(graph, &nested.nodes, &format!("{}, ", place()), &mut defined)?;
+    let outputs = nested.outputs.iter().enumerate();
+    outputs.map(|(i, id)| check_value(&defined, *id, &|| format!("{}, output {i}", place()))).collect()
 }
 
 fn check_value(defined: &[bool], id: ValueId, place: &dyn Fn() -> String) -> Result {

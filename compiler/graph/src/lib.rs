@@ -11,13 +11,14 @@ mod canonical;
 mod contract;
 mod error;
 mod model;
+mod nodes;
 mod sym;
 mod wire;
 
 pub use canonical::canonical_bytes;
 pub use error::GraphError;
 pub use model::{
-    Arg, Argument, Constant, DType, Graph, Input, InputRole, Location, Node, Output, OutputRole, TensorMeta,
-    ValueId,
+    Arg, Argument, Constant, DType, Graph, Input, InputRole, Location, Node, Output, OutputRole, Subgraph,
+    TensorMeta, ValueId,
 };
 pub use sym::{SymExpr, SymFunction, Symbol};

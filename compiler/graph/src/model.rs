@@ -176,6 +176,20 @@ pub enum Arg {
     Sym(SymExpr),
     /// A list.
     List(Vec<Arg>),
+    /// What a higher-order op runs.
+    Graph(Box<Subgraph>),
+}
+
+/// A graph inside of a graph: a branch, the body of a loop. Its values are numbered on their own: inputs first, then
+/// the outputs of every node; it sees no others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Subgraph {
+    /// Types of the inputs.
+    pub inputs: Vec<TensorMeta>,
+    /// Ops in order.
+    pub nodes: Vec<Node>,
+    /// What it returns.
+    pub outputs: Vec<ValueId>,
 }
 
 /// An argument under its schema name.
@@ -205,7 +219,7 @@ pub struct Location {
 /// One ATen op.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Position in `Graph::nodes`.
+    /// Position among the nodes of its graph.
     pub index: usize,
     /// Overload name, e.g. `aten.add.Tensor`.
     pub op: String,

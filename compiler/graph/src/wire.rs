@@ -6,9 +6,10 @@ use prost::Message;
 use tpud_proto::v1 as pb;
 
 use crate::contract;
+use crate::nodes::Reader;
 use crate::{
-    Arg, Argument, Constant, DType, Graph, GraphError, Input, InputRole, Location, Node, Output, OutputRole,
-    SymExpr, SymFunction, Symbol, TensorMeta, ValueId,
+    Constant, DType, Graph, GraphError, Input, InputRole, Location, Output, OutputRole, SymExpr, SymFunction,
+    Symbol, TensorMeta, ValueId,
 };
 
 /// The schema that this build reads.
@@ -39,19 +40,10 @@ impl Graph {
 
 fn from_message(graph: pb::Graph) -> Result<Graph> {
     let locations: Vec<Arc<Location>> = graph.locations.into_iter().map(|l| Arc::new(location(l))).collect();
-    let mut next = graph.inputs.len() + graph.constants.len();
+    let first = graph.inputs.len() + graph.constants.len();
     let inputs = enumerate(graph.inputs, "input", input)?;
     let constants = enumerate(graph.constants, "constant", constant)?;
-    let nodes = graph
-        .nodes
-        .into_iter()
-        .enumerate()
-        .map(|(index, n)| {
-            let first = next;
-            next += n.outputs.len();
-            node(index, first, n, &locations)
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let nodes = Reader::new(&locations).nodes(first, graph.nodes)?;
     let outputs = enumerate(graph.outputs, "output", output)?;
     let symbols = graph
         .symbols
@@ -105,65 +97,8 @@ fn output(output: pb::Output) -> std::result::Result<Output, String> {
     Ok(Output { role, value: ValueId(output.value) })
 }
 
-fn node(index: usize, first: usize, node: pb::Node, locations: &[Arc<Location>]) -> Result<Node> {
-    let fail = |message: String| GraphError::contract(format!("node {index} ({})", node.op), message);
-    let first_output = u32::try_from(first).map(ValueId).map_err(|_| fail("too many values".into()))?;
-    let location = match node.location {
-        0 => None,
-        n => Some(
-            locations
-                .get(n as usize - 1)
-                .cloned()
-                .ok_or_else(|| fail(format!("location {n} does not exist")))?,
-        ),
-    };
-    let args = node
-        .args
-        .iter()
-        .map(|a| {
-            let value = arg(a.value.as_ref(), 0).map_err(|e| format!("argument {}: {e}", a.name))?;
-            Ok(Argument { name: a.name.clone(), value })
-        })
-        .collect::<std::result::Result<Vec<_>, String>>()
-        .map_err(fail)?;
-    let outputs = node
-        .outputs
-        .iter()
-        .map(|m| tensor_meta(m.clone()).transpose())
-        .collect::<std::result::Result<Vec<_>, String>>()
-        .map_err(fail)?;
-    Ok(Node { index, op: node.op, args, outputs, first_output, location })
-}
-
-/// Lists inside lists deeper than this are no ATen argument.
-const MAX_DEPTH: usize = 8;
-
-fn arg(value: Option<&pb::Value>, depth: usize) -> std::result::Result<Arg, String> {
-    use pb::value::Kind;
-    if depth > MAX_DEPTH {
-        return Err("lists are nested too deeply".into());
-    }
-    let Some(kind) = value.and_then(|v| v.kind.as_ref()) else { return Ok(Arg::None) };
-    Ok(match kind {
-        Kind::Tensor(id) => Arg::Tensor(ValueId(*id)),
-        Kind::Boolean(b) => Arg::Bool(*b),
-        Kind::Integer(i) => Arg::Int(*i),
-        Kind::Floating(x) => Arg::Float(*x),
-        Kind::Complex(c) => Arg::Complex(c.real.unwrap_or_default(), c.imag.unwrap_or_default()),
-        Kind::Text(s) => Arg::Text(s.clone()),
-        Kind::Dtype(d) => Arg::DType(dtype(*d).ok_or_else(|| format!("unknown dtype {d}"))?),
-        Kind::Symbolic(e) => match sym_expr(Some(e), 0)? {
-            SymExpr::Constant(n) => Arg::Int(n),
-            expr => Arg::Sym(expr),
-        },
-        Kind::List(list) => Arg::List(
-            list.items.iter().map(|v| arg(Some(v), depth + 1)).collect::<std::result::Result<_, _>>()?,
-        ),
-    })
-}
-
 /// `None`: the dtype is unspecified, so there is no tensor.
-fn tensor_meta(meta: pb::TensorMeta) -> Option<std::result::Result<TensorMeta, String>> {
+pub(crate) fn tensor_meta(meta: pb::TensorMeta) -> Option<std::result::Result<TensorMeta, String>> {
     if meta.dtype == 0 {
         return None;
     }
@@ -188,7 +123,7 @@ fn tensor_meta(meta: pb::TensorMeta) -> Option<std::result::Result<TensorMeta, S
 /// at 100 nested messages, two for each level here.
 const MAX_EXPR_DEPTH: usize = 32;
 
-fn sym_expr(expr: Option<&pb::SymExpr>, depth: usize) -> std::result::Result<SymExpr, String> {
+pub(crate) fn sym_expr(expr: Option<&pb::SymExpr>, depth: usize) -> std::result::Result<SymExpr, String> {
     use pb::sym_call::Function;
     use pb::sym_expr::Kind;
     if depth > MAX_EXPR_DEPTH {
@@ -220,7 +155,7 @@ fn sym_expr(expr: Option<&pb::SymExpr>, depth: usize) -> std::result::Result<Sym
     }
 }
 
-fn dtype(value: i32) -> Option<DType> {
+pub(crate) fn dtype(value: i32) -> Option<DType> {
     Some(match pb::DType::try_from(value).ok()? {
         pb::DType::DtypeUnspecified => return None,
         pb::DType::Bool => DType::Bool,

@@ -211,7 +211,7 @@ pub struct Complex {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Value {
-    #[prost(oneof = "value::Kind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "value::Kind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub kind: ::core::option::Option<value::Kind>,
 }
 /// Nested message and enum types in `Value`.
@@ -238,7 +238,21 @@ pub mod value {
         Symbolic(super::SymExpr),
         #[prost(message, tag = "9")]
         Complex(super::Complex),
+        #[prost(message, tag = "10")]
+        Graph(super::Subgraph),
     }
+}
+/// A graph that a higher-order op runs: a branch, the body of a loop. It sees nothing but its inputs, and its values are
+/// numbered on their own: the inputs first, then every output of every node. Locations and symbols are the Graph's.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Subgraph {
+    #[prost(message, repeated, tag = "1")]
+    pub inputs: ::prost::alloc::vec::Vec<TensorMeta>,
+    #[prost(message, repeated, tag = "2")]
+    pub nodes: ::prost::alloc::vec::Vec<Node>,
+    #[prost(uint32, repeated, tag = "3")]
+    pub outputs: ::prost::alloc::vec::Vec<u32>,
 }
 /// An argument under its name in the ATen schema. Clients send every argument of the schema, defaults filled in,
 /// in schema order; device, layout, pin_memory and memory_format are left out (they do not change values).
@@ -253,7 +267,7 @@ pub struct Argument {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Node {
-    /// overload name, e.g. "aten.add.Tensor"
+    /// overload name, e.g. "aten.add.Tensor"; a higher-order op is "higher_order.<name>"
     #[prost(string, tag = "1")]
     pub op: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "2")]

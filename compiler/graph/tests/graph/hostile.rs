@@ -7,7 +7,7 @@ use prost::Message;
 use tpud_graph::{Graph, canonical_bytes};
 use tpud_proto::v1 as pb;
 
-use crate::messages::{argument, call, constant_size, graph, list, symbol, value};
+use crate::messages::{argument, call, constant_size, graph, list, meta, symbol, value, with_cond};
 
 /// Reads bytes; what was accepted must also be safe to look at.
 fn read(bytes: &[u8]) {
@@ -44,7 +44,21 @@ fn kind() -> impl Strategy<Value = pb::value::Kind> {
         (-1..20i32).prop_map(Kind::Dtype),
         sym_expr().prop_map(Kind::Symbolic),
     ];
-    leaf.prop_recursive(10, 20, 3, |inner| vec(inner.prop_map(value), 0..3).prop_map(list))
+    leaf.prop_recursive(10, 20, 3, |inner| {
+        prop_oneof![vec(inner.clone().prop_map(value), 0..3).prop_map(list), inner.prop_map(nested)]
+    })
+}
+
+/// A nested graph whose one node has this argument.
+fn nested(kind: pb::value::Kind) -> pb::value::Kind {
+    let tensor = || meta(pb::DType::Float32, &[2]);
+    let node = pb::Node {
+        op: "aten.neg.default".into(),
+        args: vec![argument("self", kind)],
+        outputs: vec![tensor()],
+        location: 0,
+    };
+    pb::value::Kind::Graph(pb::Subgraph { inputs: vec![tensor()], nodes: vec![node], outputs: vec![1] })
 }
 
 /// One change of a valid graph, small enough that most of the contract still holds.
@@ -107,7 +121,7 @@ proptest! {
 
     #[test]
     fn damaged_graphs(damage in vec((any::<Index>(), any::<u8>()), 1..4), cut in any::<Option<Index>>()) {
-        let mut bytes = graph().encode_to_vec();
+        let mut bytes = with_cond().encode_to_vec();
         for (at, byte) in damage {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -120,7 +134,7 @@ proptest! {
 
     #[test]
     fn changed_graphs(changes in vec(change(), 1..4)) {
-        let mut graph = graph();
+        let mut graph = with_cond();
         changes.into_iter().for_each(|change| apply(&mut graph, change));
         read(&graph.encode_to_vec());
     }

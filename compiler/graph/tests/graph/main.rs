@@ -5,4 +5,5 @@ mod canonical;
 mod contract;
 mod hostile;
 mod messages;
+mod nested;
 mod wire;

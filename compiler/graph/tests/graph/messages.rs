@@ -113,6 +113,45 @@ fn two_outputs() -> pb::Node {
     }
 }
 
+/// A nested graph of one node, `op(input 0)`, that takes and returns f32[2, 3].
+pub(crate) fn branch(op: &str) -> pb::Subgraph {
+    let f32_2x3 = || meta(pb::DType::Float32, &[2, 3]);
+    let node = pb::Node {
+        op: op.into(),
+        args: vec![argument("self", pb::value::Kind::Tensor(0))],
+        outputs: vec![f32_2x3()],
+        location: 1,
+    };
+    pb::Subgraph { inputs: vec![f32_2x3()], nodes: vec![node], outputs: vec![1] }
+}
+
+/// The valid message with a branch of two arms as its last node.
+pub(crate) fn with_cond() -> pb::Graph {
+    use pb::value::Kind;
+    let mut graph = graph();
+    graph.nodes.push(pb::Node {
+        op: "higher_order.cond".into(),
+        args: vec![
+            argument("pred", Kind::Boolean(true)),
+            argument("true_fn", Kind::Graph(branch("aten.sin.default"))),
+            argument("false_fn", Kind::Graph(branch("aten.cos.default"))),
+            argument("operands", list(vec![value(Kind::Tensor(1))])),
+        ],
+        outputs: vec![meta(pb::DType::Float32, &[2, 3])],
+        location: 1,
+    });
+    graph
+}
+
+/// `branch` inside of branches, `levels` deep.
+pub(crate) fn nested(levels: usize) -> pb::Subgraph {
+    (1..levels).fold(branch("aten.sin.default"), |inner, _| {
+        let mut outer = branch("higher_order.wrap");
+        outer.nodes[0].args.push(argument("body", pb::value::Kind::Graph(inner)));
+        outer
+    })
+}
+
 /// The valid message, changed.
 pub(crate) fn changed(change: impl FnOnce(&mut pb::Graph)) -> Vec<u8> {
     let mut graph = graph();
