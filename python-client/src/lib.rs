@@ -36,6 +36,8 @@ fn _tpud(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<graph::DType>()?;
     module.add_class::<graph::Sym>()?;
     module.add_class::<graph::GraphBuilder>()?;
+    module.add_class::<graph::SubgraphBuilder>()?;
+    module.add_class::<graph::Subgraph>()?;
     module.add_class::<connection::Connection>()?;
     module.add_class::<compile::CompileResult>()?;
     module.add_class::<executable::LoadedExecutable>()?;

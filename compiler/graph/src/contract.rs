@@ -83,8 +83,8 @@ fn check_subgraph(graph: &Graph, nested: &Subgraph, place: &dyn Fn() -> String) 
     }
     let mut defined = vec![true; nested.inputs.len()];
     check_nodes(graph, &nested.nodes, &format!("{}, ", place()), &mut defined)?;
-    let outputs = nested.outputs.iter().enumerate();
-    outputs.map(|(i, id)| check_value(&defined, *id, &|| format!("{}, output {i}", place()))).collect()
+    let mut outputs = nested.outputs.iter().enumerate();
+    outputs.try_for_each(|(i, id)| check_value(&defined, *id, &|| format!("{}, output {i}", place())))
 }
 
 fn check_value(defined: &[bool], id: ValueId, place: &dyn Fn() -> String) -> Result {

@@ -1,6 +1,6 @@
 //! Reading a node's arguments by their schema names.
 
-use tpud_graph::{Arg, Node};
+use tpud_graph::{Arg, Node, Subgraph};
 use tpud_stablehlo::{ElementType, Scalar, Value};
 
 use crate::context::LoweringContext;
@@ -64,6 +64,14 @@ impl LoweringContext<'_> {
                 other => Err(wrong(name, "a list of tensors", Some(other))),
             })
             .collect()
+    }
+
+    /// A nested graph.
+    pub(crate) fn graph<'n>(&self, node: &'n Node, name: &str) -> Result<&'n Subgraph> {
+        match node.arg(name) {
+            Some(Arg::Graph(graph)) => Ok(graph),
+            other => Err(wrong(name, "a graph", other)),
+        }
     }
 
     /// `int` or `SymInt`

@@ -1,10 +1,10 @@
 //! What a rule works with: the builder, the values so far, the options.
 
 use tpud_graph::{Graph, Node, ValueId};
-use tpud_stablehlo::{Builder, ElementType, Scalar, TensorType, Value};
+use tpud_stablehlo::{Builder, ElementType, Scalar, SourceLocation, TensorType, Value};
 
 use crate::driver::LoweringOptions;
-use crate::error::RuleError;
+use crate::error::{Issue, RuleError};
 use crate::types::element_type;
 
 /// The state of one lowering. Arguments are read by the methods of `args.rs`, dtypes by those of `types.rs`.
@@ -13,12 +13,35 @@ pub(crate) struct LoweringContext<'g> {
     pub(crate) b: Builder,
     /// What changes the module beside the graph.
     pub(crate) options: &'g LoweringOptions,
-    values: Vec<Option<Value>>,
+    /// The values of the graph that is being lowered; a nested graph has its own.
+    pub(crate) values: Vec<Option<Value>>,
+    /// Every unsupported node so far.
+    pub(crate) issues: Vec<Issue>,
+    /// The node of the whole graph inside of which a nested graph is being lowered.
+    pub(crate) outer: Option<usize>,
+    /// Why a region could not be built.
+    pub(crate) failure: Option<RuleError>,
 }
 
 impl<'g> LoweringContext<'g> {
     pub(crate) fn new(graph: &Graph, options: &'g LoweringOptions) -> Self {
-        Self { b: Builder::new(), options, values: Vec::with_capacity(graph.value_count()) }
+        Self {
+            b: Builder::new(),
+            options,
+            values: Vec::with_capacity(graph.value_count()),
+            issues: Vec::new(),
+            outer: None,
+            failure: None,
+        }
+    }
+
+    /// Ops built from now on stand for the line of this node.
+    pub(crate) fn locate(&mut self, node: &Node) {
+        self.b.set_location(node.location.as_ref().map(|l| SourceLocation {
+            file: l.file.clone(),
+            line: l.line,
+            name: node.op.clone(),
+        }));
     }
 
     /// Gives the next graph value its StableHLO value.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tpud_graph::{Graph, InputRole, Node, OutputRole, TensorMeta};
-use tpud_stablehlo::{Literal, Module, Scalar, SourceLocation, TensorType, Value};
+use tpud_graph::{Arg, Graph, InputRole, Node, OutputRole, TensorMeta};
+use tpud_stablehlo::{Literal, Module, Scalar, TensorType, Value};
 
 use crate::context::LoweringContext;
 use crate::error::{Issue, LoweringError, RuleError};
@@ -70,27 +70,18 @@ pub fn lower(graph: &Graph, options: &LoweringOptions) -> Result<Lowered, Loweri
             literal.and_then(|l| ctx.b.constant(l)).map_err(|e| broken("constant", &e.to_string()))?;
         ctx.define(Some(value));
     }
-    let mut unsupported = Vec::new();
     for node in &graph.nodes {
-        lower_node(&mut ctx, node, &mut unsupported)?;
+        lower_node(&mut ctx, node)?;
     }
-    if !unsupported.is_empty() {
-        return Err(LoweringError::Unsupported(unsupported));
+    if !ctx.issues.is_empty() {
+        return Err(LoweringError::Unsupported(ctx.issues));
     }
     finish(ctx, graph)
 }
 
 /// Lowers one node. An unsupported one is noted and its outputs are replaced, so that the rest is checked too.
-fn lower_node(
-    ctx: &mut LoweringContext<'_>,
-    node: &Node,
-    unsupported: &mut Vec<Issue>,
-) -> Result<(), LoweringError> {
-    ctx.b.set_location(node.location.as_ref().map(|l| SourceLocation {
-        file: l.file.clone(),
-        line: l.line,
-        name: node.op.clone(),
-    }));
+pub(crate) fn lower_node(ctx: &mut LoweringContext<'_>, node: &Node) -> Result<(), LoweringError> {
+    ctx.locate(node);
     let types = node
         .outputs
         .iter()
@@ -107,7 +98,8 @@ fn lower_node(
             if !is_unsupported {
                 return Err(LoweringError::Internal(issue));
             }
-            unsupported.push(issue);
+            // A nested node is refused with the node of the whole graph that it is in.
+            ctx.issues.push(Issue { node: ctx.outer.unwrap_or(issue.node), ..issue });
             stand_ins(ctx, &types).map_err(|e| broken(&node.op, &e.to_string()))?
         }
     };
@@ -169,16 +161,26 @@ fn finish(mut ctx: LoweringContext<'_>, graph: &Graph) -> Result<Lowered, Loweri
         results.push(value);
     }
     let module = ctx.b.finish(&results).map_err(|e| broken("module", &e.to_string()))?;
-    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
-    for node in &graph.nodes {
-        *counts.entry(&node.op).or_default() += 1;
-    }
+    let mut counts = BTreeMap::new();
+    count_ops(&graph.nodes, &mut counts);
     let mut op_counts: Vec<(String, u32)> = counts.into_iter().map(|(op, n)| (op.to_owned(), n)).collect();
     op_counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     Ok(Lowered { module, op_counts })
 }
 
-fn static_type(meta: &TensorMeta) -> Result<TensorType, LoweringError> {
+/// Counts nodes, nested ones included.
+fn count_ops<'g>(nodes: &'g [Node], counts: &mut BTreeMap<&'g str, u32>) {
+    for node in nodes {
+        *counts.entry(&node.op).or_default() += 1;
+        for arg in &node.args {
+            if let Arg::Graph(nested) = &arg.value {
+                count_ops(&nested.nodes, counts);
+            }
+        }
+    }
+}
+
+pub(crate) fn static_type(meta: &TensorMeta) -> Result<TensorType, LoweringError> {
     let dims = meta.static_sizes().ok_or(LoweringError::Symbolic)?;
     Ok(TensorType::new(element_type(meta.dtype), dims))
 }

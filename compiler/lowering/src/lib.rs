@@ -12,6 +12,7 @@ mod error;
 mod indices;
 mod lines;
 mod loops;
+mod nested;
 mod ops;
 mod pointwise;
 mod registry;

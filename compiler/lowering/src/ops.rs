@@ -10,6 +10,7 @@ mod cast;
 mod compare;
 mod complex;
 mod concat;
+mod control;
 mod conv;
 mod conv_backward;
 mod create;
@@ -28,6 +29,7 @@ mod index;
 mod index_dim;
 mod linalg;
 mod linear;
+mod loops;
 mod norm;
 mod number_theory;
 mod orthogonal;
@@ -69,6 +71,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     compare::RULES,
     complex::RULES,
     concat::RULES,
+    control::RULES,
     conv::RULES,
     conv_backward::RULES,
     create::RULES,
@@ -94,6 +97,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     linalg::qr::RULES,
     linalg::svd::RULES,
     linear::RULES,
+    loops::RULES,
     norm::RULES,
     number_theory::RULES,
     orthogonal::RULES,

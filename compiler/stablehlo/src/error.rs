@@ -11,7 +11,8 @@ pub struct BuildError {
 }
 
 impl BuildError {
-    pub(crate) fn new(op: &'static str, message: impl Into<String>) -> Self {
+    /// An error of this op.
+    pub fn new(op: &'static str, message: impl Into<String>) -> Self {
         Self { op, message: message.into() }
     }
 }

@@ -46,7 +46,7 @@ class Sym:
     expr: Expr
     def __init__(self, expr: Expr) -> None: ...
 
-Value = None | bool | int | float | complex | str | Ref | DType | Sym | list[Any] | tuple[Any, ...]
+Value = None | bool | int | float | complex | str | Ref | DType | Sym | Subgraph | list[Any] | tuple[Any, ...]
 """An argument of a node; lists and tuples nest. An int outside of int64 raises OverflowError."""
 
 OutputMeta = tuple[DTypeName, Sequence[Expr], Sequence[Expr] | None] | None
@@ -87,6 +87,25 @@ class GraphBuilder:
         """Adds an output. Role "mutation" needs `input`, the value number of the mutated input."""
     def finish(self) -> bytes:
         """The encoded graph. The builder stays usable."""
+
+class SubgraphBuilder:
+    """Builds a graph that a node runs: a branch, the body of a loop. It sees nothing but its own inputs, and numbers its
+    values from 0. Symbols and locations are those of the graph around it."""
+
+    def __init__(self, around: GraphBuilder) -> None: ...
+    def add_input(self, dtype: DTypeName, sizes: Sequence[Expr]) -> int:
+        """Adds an input and returns its value number."""
+    def add_node(
+        self, op: str, args: Sequence[tuple[str, Value]], outputs: Sequence[OutputMeta], location: int = 0
+    ) -> int:
+        """As `GraphBuilder.add_node`; `location` is an id of the builder around."""
+    def finish(self, outputs: Sequence[int]) -> Subgraph:
+        """The nested graph. The builder stays usable."""
+
+class Subgraph:
+    """A nested graph as an argument of a node."""
+
+    node_count: int
 
 class IssueDict(TypedDict):
     op: str

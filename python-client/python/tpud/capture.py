@@ -11,6 +11,7 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tpud import nested
 from tpud.layout import fills_memory
 from tpud.outputs import VIEWS
 
@@ -52,14 +53,12 @@ class Captured:
 
 
 def is_static(gm: fx.GraphModule) -> bool:
-    """Whether every input is a tensor and every value has plain integer sizes."""
+    """Whether every input is a tensor and every value has plain integer sizes, also in nested graphs."""
     for node in gm.graph.nodes:
         value = node.meta.get("val")
         if node.op == "placeholder" and not isinstance(value, torch.Tensor):
             return False
-        if node.op in ("placeholder", "call_function") and has_symbols(value):
-            return False
-    return True
+    return not any(has_symbols(node.meta.get("val")) for node in nested.all_nodes(gm) if node.op in ("placeholder", "call_function"))
 
 
 def has_symbols(value: Any) -> bool:
@@ -146,28 +145,72 @@ def normalise(gm: fx.GraphModule) -> Captured:
 
     Works on a copy of the graph; tensor constants are shared with `gm`.
     """
-    graph = fx.Graph()
-    environment: dict[fx.Node, fx.Node] = {}
     conditions: list[tuple[fx.Node, str]] = []
-    outputs: Any = ()
+    module = _clean(gm, conditions)
+    return Captured(module, [message for _, message in conditions])
+
+
+def _clean(gm: fx.GraphModule, conditions: list[tuple[fx.Node, str]] | None) -> fx.GraphModule:
+    """The work of `normalise`. In a nested graph (`conditions` is None) assertions stay, and so does what it returns."""
+    graph = fx.Graph()
+    attributes: dict[str, Any] = {}
+    outputs = _copy_nodes(gm, graph, {}, attributes, conditions)
+    if conditions is not None:
+        flat = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+        outputs = (*flat, *(condition for condition, _ in conditions))
+    graph.output(outputs)
+    module = fx.GraphModule(attributes, graph)
+    module.meta.update(gm.meta)
+    _remove_dead_code(module)
+    nested.close(module)
+    return module
+
+
+def _copy_nodes(gm: fx.GraphModule, graph: fx.Graph, environment: dict[fx.Node, Any], attributes: dict[str, Any], conditions: Any) -> Any:
+    """Copies what has a meaning into `graph`; returns the outputs."""
+
+    def known(value: Any) -> Any:
+        return fx.node.map_arg(value, lambda each: environment[each])
+
     for node in gm.graph.nodes:
         if node.op == "output":
-            outputs = fx.node.map_arg(node.args[0], lambda each: environment[each])
-        elif node.target in _IDENTITIES:
+            return known(node.args[0])
+        if node in environment:
+            continue
+        if node.target in _IDENTITIES:
             environment[node] = environment[node.args[0]]
         elif node.target in _STATIC_CHECKS:
             continue
-        elif node.target is aten._assert_async.msg or node.target is aten._assert_async.default:
+        elif conditions is not None and node.target in (aten._assert_async.msg, aten._assert_async.default):
             message = node.args[1] if len(node.args) > 1 else "an assertion on a tensor failed"
             conditions.append((environment[node.args[0]], message))
+        elif node.op == "get_attr":
+            environment[node] = _copy_attribute(gm, graph, node, attributes)
+        elif node.target in nested.INLINED:
+            which, first = nested.INLINED[node.target]
+            inner = nested.attribute(gm, node.args[which].target)
+            placeholders = [each for each in inner.graph.nodes if each.op == "placeholder"]
+            given = dict(zip(placeholders, known(node.args[first:]), strict=True))
+            environment[node] = _copy_nodes(inner, graph, given, attributes, conditions)
+        elif node.target is operator.getitem and isinstance(environment[node.args[0]], (list, tuple)):
+            environment[node] = environment[node.args[0]][node.args[1]]
         else:
             environment[node] = _copy_node(graph, node, environment)
-    flat = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-    graph.output((*flat, *(condition for condition, _ in conditions)))
-    _remove_dead_code(graph)
-    module = fx.GraphModule(gm, graph)
-    module.meta.update(gm.meta)
-    return Captured(module, [message for _, message in conditions])
+    return ()
+
+
+def _copy_attribute(gm: fx.GraphModule, graph: fx.Graph, node: fx.Node, attributes: dict[str, Any]) -> fx.Node:
+    """A nested graph is copied for each of its uses, because what is done to it depends on the use."""
+    value = nested.attribute(gm, node.target)
+    if isinstance(value, fx.GraphModule):
+        value = _clean(value, None)
+        name = f"graph_{len(attributes)}"
+    else:
+        name = next((name for name, each in attributes.items() if each is value), f"constant_{len(attributes)}")
+    attributes[name] = value
+    copy = graph.get_attr(name)
+    copy.meta = dict(node.meta)
+    return copy
 
 
 def _copy_node(graph: fx.Graph, node: fx.Node, environment: dict[fx.Node, fx.Node]) -> fx.Node:
@@ -194,16 +237,10 @@ def _take_from_whole(node: fx.Node) -> None:
     node.args, node.kwargs = (whole, node.args[1], node.args[2], offset), {}
 
 
-def _remove_dead_code(graph: fx.Graph) -> None:
+def _remove_dead_code(gm: fx.GraphModule) -> None:
     """Drops unused nodes that have no effect. Unused random ops stay: they move torch's generator."""
-    for node in reversed(graph.nodes):
+    for node in reversed(gm.graph.nodes):
         if node.op in ("placeholder", "output") or node.users:
             continue
-        if node.op == "get_attr" or node.target is operator.getitem or _is_pure(node.target):
-            graph.erase_node(node)
-
-
-def _is_pure(target: Any) -> bool:
-    if not isinstance(target, torch._ops.OpOverload):
-        return False
-    return not target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags and target._schema.returns
+        if node.op == "get_attr" or nested.is_pure(gm, node):
+            gm.graph.erase_node(node)

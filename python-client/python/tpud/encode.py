@@ -12,13 +12,16 @@ from typing import Any
 import torch
 from torch import fx
 
-from tpud import _tpud
+from tpud import _tpud, nested
 from tpud.layout import fills_memory
 from tpud.locations import Location, locate
 
 # A constant of at most this many bytes travels inside of the graph; a larger one becomes an input that stays on the
 # device.
 INLINE_CONSTANT_BYTES = 64 * 1024
+
+# The daemon refuses graphs that are nested deeper.
+MAX_GRAPH_DEPTH = 16
 
 # Arguments that say where and how a tensor is stored: they never change a value.
 _STORAGE_ARGUMENTS = frozenset({"device", "layout", "pin_memory", "memory_format"})
@@ -72,6 +75,14 @@ class _Unencodable(Exception):
     """Why one node can't be encoded."""
 
 
+class _NestedIssues(Exception):
+    """The nodes of a nested graph that can't be encoded."""
+
+    def __init__(self, issues: list[Issue]) -> None:
+        self.issues = issues
+        super().__init__(issues)
+
+
 def encode_graph(
     gm: fx.GraphModule,
     input_roles: Sequence[str] | None = None,
@@ -89,7 +100,8 @@ def encode_graph(
 class _Encoder:
     def __init__(self, gm: fx.GraphModule, name: str) -> None:
         self.gm = gm
-        self.builder = _tpud.GraphBuilder(name)
+        self.depth = 0
+        self.builder = self.locations = _tpud.GraphBuilder(name)
         # A node's value: a number, or for several outputs a list of numbers.
         self.values: dict[fx.Node, int | list[int]] = {}
         self.inputs: list[int | torch.Tensor] = []
@@ -129,7 +141,7 @@ class _Encoder:
     def add_constants(self, nodes: list[fx.Node]) -> None:
         """Large constants first: they are inputs, and inputs come before constants."""
         known: dict[str, int] = {}
-        tensors = [(node, _attribute(self.gm, node.target)) for node in nodes]
+        tensors = [(node, nested.attribute(self.gm, node.target)) for node in nodes]
         large = [(n, t) for n, t in tensors if isinstance(t, torch.Tensor) and t.nbytes > INLINE_CONSTANT_BYTES]
         small = [(n, t) for n, t in tensors if isinstance(t, torch.Tensor) and t.nbytes <= INLINE_CONSTANT_BYTES]
         for node, tensor in large + small:
@@ -161,9 +173,11 @@ class _Encoder:
                 check_as_strided(node)
             outputs = [describe(each) for each in _results(node)]
             args = self.arguments(node)
-            location = locate(node)
-            place = self.builder.location(*location) if location.file or location.module_path else 0
-            first = self.builder.add_node(str(node.target), args, outputs, place)
+            first = self.builder.add_node(op_name(node.target), args, outputs, self.place(node))
+        except _NestedIssues as error:
+            # The whole node is refused, for what is in its graphs.
+            self.issues += [dataclasses.replace(issue, node=node) for issue in error.issues]
+            return
         except (_Unencodable, OverflowError) as error:
             self.refuse(node, str(error))
             return
@@ -171,8 +185,16 @@ class _Encoder:
         several = isinstance(node.meta["val"], (list, tuple))
         self.values[node] = [first + offset for offset in range(len(outputs))] if several else first
 
+    def place(self, node: fx.Node) -> int:
+        """The id of the line that made a node."""
+        location = locate(node)
+        return self.locations.location(*location) if location.file or location.module_path else 0
+
     def arguments(self, node: fx.Node) -> list[tuple[str, Any]]:
         """Every argument of the schema in its order, defaults filled in."""
+        signature = nested.SIGNATURES.get(node.target)
+        if signature is not None:
+            return [(name, self.operand(node.args[i], kind)) for i, (name, kind) in enumerate(signature.arguments)]
         if not isinstance(node.target, torch._ops.OpOverload):
             raise _Unencodable("this is not an ATen operator")
         if node.target is torch.ops.aten.as_strided.default and not fills_memory(node.args[0].meta["val"]):
@@ -183,6 +205,17 @@ class _Encoder:
             if name not in _STORAGE_ARGUMENTS:
                 result.append((name, self.argument(value, kind)))
         return result
+
+    def operand(self, value: Any, kind: str) -> Any:
+        """An argument of a higher-order op."""
+        if kind == "graph":
+            return _Nested(nested.attribute(self.gm, value.target), self).subgraph()
+        if kind == "predicate":
+            return self.argument(value, "Tensor")
+        numbers = [each for each in value if not isinstance(each, fx.Node)]
+        if numbers:
+            raise _Unencodable(f"{numbers[0]!r} among its operands is a number that changes; pass a tensor")
+        return [self.argument(each, "Tensor") for each in value]
 
     def argument(self, value: Any, kind: str) -> Any:
         if isinstance(value, fx.Node):
@@ -220,7 +253,59 @@ class _Encoder:
         return results
 
     def refuse(self, node: fx.Node, message: str) -> None:
-        self.issues.append(Issue(str(node.target), node, message, locate(node)))
+        self.issues.append(Issue(op_name(node.target), node, message, locate(node)))
+
+
+class _Nested(_Encoder):
+    """Encodes a graph that is an argument of a node."""
+
+    def __init__(self, gm: fx.GraphModule, around: _Encoder) -> None:
+        self.gm = gm
+        self.depth = around.depth + 1
+        self.builder = _tpud.SubgraphBuilder(around.locations)
+        self.locations = around.locations
+        self.values, self.nodes, self.issues, self.unsent = {}, [], [], {}
+
+    def subgraph(self) -> _tpud.Subgraph:
+        """The encoded graph. Raises `_NestedIssues` with every node that doesn't fit."""
+        if self.depth > MAX_GRAPH_DEPTH:
+            raise _Unencodable(f"branches and loops are nested deeper than {MAX_GRAPH_DEPTH} levels")
+        for node in self.gm.graph.nodes:
+            if node.op == "placeholder":
+                self.add_placeholder(node)
+            elif node.op == "call_function":
+                self.add_call(node)
+            elif node.op == "output":
+                outputs = self.results(node)
+        if self.issues:
+            raise _NestedIssues(self.issues)
+        return self.builder.finish(outputs)
+
+    def add_placeholder(self, node: fx.Node) -> None:
+        value = node.meta.get("val")
+        dtype, sizes, _ = describe(value)
+        self.values[node] = self.builder.add_input(dtype, sizes)
+
+    def add_call(self, node: fx.Node) -> None:
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.nondeterministic_seeded in tags:
+            self.refuse(node, "random ops inside of a branch or a loop can't be compiled; draw the numbers before it")
+        else:
+            super().add_call(node)
+
+    def results(self, output: fx.Node) -> list[int]:
+        flat = output.args[0] if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
+        if self.issues:
+            return []
+        for value in flat:
+            if not isinstance(self.values.get(value) if isinstance(value, fx.Node) else None, int):
+                raise _Unencodable(f"a branch or loop inside of it returns {value!r}, which is not a tensor")
+        return [self.values[value] for value in flat]
+
+
+def op_name(target: Any) -> str:
+    """The name of an op in the graph contract."""
+    return nested.SIGNATURES[target].op if target in nested.SIGNATURES else str(target)
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -276,10 +361,6 @@ def _results(node: fx.Node) -> Sequence[Any]:
 def _single(node: fx.Node) -> Any:
     value = node.meta["val"]
     return value[0] if isinstance(value, (list, tuple)) else value
-
-
-def _attribute(gm: fx.GraphModule, target: str) -> Any:
-    return functools.reduce(getattr, target.split("."), gm)
 
 
 @functools.cache

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from tpud import _tpud, errors, stats
+from tpud import _tpud, errors, nested, stats
 from tpud.capture import Captured
 from tpud.encode import Encoded, Issue, UnencodableError, encode_graph
 from tpud.layout import dense_strides
-from tpud.locations import locate
+from tpud.locations import Location, locate
 from tpud.options import Options
 from tpud.outputs import Computed, Plan, Saved, apply, plan_outputs
 from tpud.partition import Stage, partition
@@ -150,7 +150,7 @@ class Builder:
         needed = set(self.wanted)
         output = next(iter(reversed(self.gm.graph.nodes)))
         for node in reversed(self.gm.graph.nodes):
-            if node in needed or (node.op == "call_function" and _has_effect(node)):
+            if node in needed or (node.op == "call_function" and _has_effect(self.gm, node)):
                 needed.update(node.all_input_nodes)
                 needed.add(node)
         output.args = (tuple(self.wanted),)
@@ -219,8 +219,10 @@ class Builder:
         for entry in raw.issues:
             if entry["node"] < len(encoded.nodes):
                 node = stage.origin[encoded.nodes[entry["node"]]]
-                issues.append(Issue(entry["op"] or str(node.target), node, entry["message"], locate(node)))
-        return list({issue.node: issue for issue in issues}.values())
+                # Inside of a nested graph, the line is that of the inner op.
+                place = Location(*(entry[field] for field in Location._fields)) if node.target in nested.SIGNATURES else None
+                issues.append(Issue(entry["op"] or str(node.target), node, entry["message"], place or locate(node)))
+        return list({(issue.node, issue.op, issue.location): issue for issue in issues}.values())
 
     def _assemble(self, stages: list[Stage]) -> Program:
         """Gives every value that crosses a stage its slots, and wires the pieces to them."""
@@ -297,11 +299,9 @@ def _is_op(node: fx.Node) -> bool:
     return node.op == "call_function" and node.target is not operator.getitem
 
 
-def _has_effect(node: fx.Node) -> bool:
+def _has_effect(gm: fx.GraphModule, node: fx.Node) -> bool:
     """Unused, but not removed by `normalise`: it has an effect, such as moving torch's random generator."""
-    from tpud.capture import _is_pure
-
-    return not node.users and node.target is not operator.getitem and not _is_pure(node.target)
+    return not node.users and not nested.is_pure(gm, node)
 
 
 def unsupported_error(issues: Sequence[Issue]) -> errors.UnsupportedOpError:

@@ -7,7 +7,8 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use tpud_proto::v1::{
-    Argument, Constant, DType, Graph, Input, Location, Node, Output, Symbol, TensorMeta, input, output,
+    Argument, Constant, DType, Graph, Input, Location, Node, Output, Subgraph, Symbol, TensorMeta, input,
+    output,
 };
 
 use super::expr;
@@ -150,20 +151,7 @@ impl GraphBuilder {
         if location as usize > self.graph.locations.len() {
             return Err(PyValueError::new_err(format!("{op}: location {location} does not exist")));
         }
-        let scope = Scope { values: self.values, symbols: self.graph.symbols.len() };
-        let args = encode_args(&op, args, scope)?;
-        let metas = outputs
-            .try_iter()?
-            .enumerate()
-            .map(|(index, meta)| {
-                let meta = meta?;
-                self.output_meta(&meta)
-                    .map_err(|error| prefixed(meta.py(), error, || format!("{op}: output {index}")))
-            })
-            .collect::<PyResult<Vec<_>>>()?;
-        let first = self.take_values(metas.len())?;
-        self.graph.nodes.push(Node { op, args, outputs: metas, location });
-        Ok(first)
+        self.push_node(op, args, outputs, location)
     }
 
     #[pyo3(signature = (role, value, input=None))]
@@ -194,6 +182,50 @@ impl GraphBuilder {
 }
 
 impl GraphBuilder {
+    /// A builder for a graph inside of this one, which knows its symbols.
+    pub(super) fn inside(&self) -> Self {
+        let graph = Graph { symbols: self.graph.symbols.clone(), ..Graph::default() };
+        Self { graph, values: 0, locations: HashMap::new() }
+    }
+
+    /// Adds an input of which only the type matters.
+    pub(super) fn push_input(&mut self, dtype: &str, sizes: &Bound<'_, PyAny>) -> PyResult<u32> {
+        self.add_input("user_input", dtype, sizes, None, None, None)
+    }
+
+    /// Adds a node whose location may be that of another builder.
+    pub(super) fn push_node(
+        &mut self,
+        op: String,
+        args: &Bound<'_, PyAny>,
+        outputs: &Bound<'_, PyAny>,
+        location: u32,
+    ) -> PyResult<u32> {
+        let scope = Scope { values: self.values, symbols: self.graph.symbols.len() };
+        let args = encode_args(&op, args, scope)?;
+        let metas = outputs
+            .try_iter()?
+            .enumerate()
+            .map(|(index, meta)| {
+                let meta = meta?;
+                self.output_meta(&meta)
+                    .map_err(|error| prefixed(meta.py(), error, || format!("{op}: output {index}")))
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        let first = self.take_values(metas.len())?;
+        self.graph.nodes.push(Node { op, args, outputs: metas, location });
+        Ok(first)
+    }
+
+    /// The graph as an argument of a node.
+    pub(super) fn nested(&self, outputs: Vec<u32>) -> PyResult<Subgraph> {
+        if let Some(value) = outputs.iter().find(|value| **value >= self.values) {
+            return Err(PyValueError::new_err(format!("output value {value} does not exist")));
+        }
+        let inputs = self.graph.inputs.iter().filter_map(|input| input.meta.clone()).collect();
+        Ok(Subgraph { inputs, nodes: self.graph.nodes.clone(), outputs })
+    }
+
     /// Numbers `count` further values and returns the first.
     fn take_values(&mut self, count: usize) -> PyResult<u32> {
         let first = self.values;

@@ -6,6 +6,7 @@ use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple};
 use tpud_proto::v1::{Complex, SymExpr, Value, ValueList, value::Kind};
 
 use super::expr;
+use super::subgraph::Subgraph;
 
 /// prost refuses messages nested deeper than 100; one list takes two of them.
 const MAX_DEPTH: usize = 40;
@@ -148,6 +149,9 @@ fn scalar(object: &Bound<'_, PyAny>, scope: Scope) -> PyResult<Option<Kind>> {
     }
     if let Ok(sym) = object.cast::<Sym>() {
         return Ok(Some(symbolic(expr::parse(sym.get().expr.bind(object.py()), scope.symbols)?)));
+    }
+    if let Ok(graph) = object.cast::<Subgraph>() {
+        return Ok(Some(Kind::Graph(graph.get().graph.clone())));
     }
     if let Ok(complex) = object.cast::<PyComplex>() {
         let (real, imag) = (complex.real(), complex.imag());
