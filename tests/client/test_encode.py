@@ -152,3 +152,84 @@ def test_locations_are_the_users_lines() -> None:
     places = [locate(node) for node in graphs[0].graph.nodes if node.op == "call_function"]
     assert [place.module_path for place in places] == ["layers.0", "layers.1"]
     assert all(place.file == __file__ and "# the line" in place.code for place in places)
+
+
+def branches(x, w, fine="sin"):
+    op = getattr(torch, fine)
+    return torch.cond(x.sum() > 0, lambda a: op(a @ w), lambda a: a.cos() @ w + torch.tensor([1.0, 2.0]), (x,))
+
+
+def nested_graphs(gm):
+    return [each for node in gm.graph.nodes if node.op == "get_attr" and isinstance(each := getattr(gm, node.target), torch.fx.GraphModule)]
+
+
+def test_branches_take_all_they_read_as_operands() -> None:
+    gm = trace_op(branches, (torch.randn(3, 2), torch.randn(2, 2)))
+    call = next(node for node in gm.graph.nodes if node.target is torch.ops.higher_order.cond)
+    # x, w and the constant of one branch.
+    assert len(call.args[3]) == 3
+    for inner in nested_graphs(gm):
+        assert not [node for node in inner.graph.nodes if node.op == "get_attr"]
+        assert len([node for node in inner.graph.nodes if node.op == "placeholder"]) == 3
+
+    def plain(x):
+        return torch.cond(x.sum() > 0, lambda x: x.sin() * 2, lambda x: x.cos(), (x,))
+
+    sent = dict(arguments(plain, torch.randn(3), op="cond"))
+    assert list(sent) == ["pred", "true_fn", "false_fn", "operands"]
+    assert (sent["true_fn"].node_count, sent["false_fn"].node_count) == (2, 1)
+    encoded = encode.encode_graph(gm)
+    assert str(encoded.nodes[-1].target) == "cond"
+
+
+def test_unused_branches_are_dropped_unless_they_draw_numbers() -> None:
+    def fn(x):
+        torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+        return x + 1
+
+    assert [str(node.target) for node in trace_op(fn, (torch.randn(3),)).graph.nodes if node.op == "call_function"] == ["aten.add.Tensor"]
+
+
+def test_nodes_in_branches_that_do_not_fit_are_named_with_the_outer_node() -> None:
+    def fn(x):
+        return torch.cond(x.sum() > 0, lambda x: torch.rand_like(x), lambda x: x.cos(), (x,))
+
+    gm = trace_op(fn, (torch.randn(3),))
+    with pytest.raises(encode.UnencodableError) as caught:
+        encode.encode_graph(gm)
+    (issue,) = caught.value.issues
+    assert "rand" in issue.op and "draw the numbers before it" in issue.message
+    assert issue.node.target is torch.ops.higher_order.cond
+
+
+def test_branches_nested_too_deeply_are_refused() -> None:
+    def deep(levels, x):
+        if not levels:
+            return x.sin()
+        return torch.cond(x.sum() > 0, lambda x: deep(levels - 1, x), lambda x: x.cos(), (x,))
+
+    encode.encode_graph(trace_op(lambda x: deep(3, x), (torch.randn(3),)))
+    with pytest.raises(encode.UnencodableError, match="nested deeper than 2 levels"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encode, "MAX_GRAPH_DEPTH", 2)
+        encode.encode_graph(trace_op(lambda x: deep(3, x), (torch.randn(3),)))
+
+
+def test_names_in_branches_do_not_change_the_bytes() -> None:
+    def other(first, second):
+        def one(argument):
+            return torch.sin(argument @ second)
+
+        def two(argument):
+            return argument.cos() @ second + torch.tensor([1.0, 2.0])
+
+        return torch.cond(first.sum() > 0, one, two, (first,))
+
+    def of(fn):
+        gm = trace_op(fn, (torch.randn(3, 2), torch.randn(2, 2)))
+        for graph in [gm, *nested_graphs(gm)]:
+            for node in graph.graph.nodes:
+                node.meta.pop("stack_trace", None)
+        return encode.encode_graph(gm).graph
+
+    assert of(branches) == of(other)
+    assert of(branches) != of(lambda x, w: branches(x, w, "tan"))

@@ -8,12 +8,15 @@ what is tested.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 
@@ -46,8 +49,7 @@ class Case:
 
     @property
     def overload(self) -> Any:
-        namespace, name, overload = self.op.split(".")
-        return getattr(getattr(getattr(torch.ops, namespace), name), overload)
+        return functools.reduce(getattr, self.op.split("."), torch.ops)
 
 
 def case(op: str, samples: Callable[[], Iterable[S]], **tolerance: Any) -> Case:
@@ -83,6 +85,11 @@ def special(dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.tensor([0, 1, 2, 3, 7, info.max, info.min, info.max - 1, info.min + 1], dtype=dtype)
 
 
+def traced(fn: Callable[..., Any], *examples: Any) -> fx.GraphModule:
+    """`fn` as a graph: what a higher-order op takes. Its placeholders are `examples`, in order."""
+    return make_fx(fn, tracing_mode="fake")(*examples)
+
+
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 INTS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -91,8 +98,9 @@ def single_op_graph(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) 
     """A graph with one node that calls `overload`, and the tensors it takes as inputs."""
     graph = fx.Graph()
     flat, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
-    mode = FakeTensorMode(allow_non_fake_inputs=False)
+    mode = FakeTensorMode(allow_non_fake_inputs=False, static_shapes=True, shape_env=ShapeEnv())
     nodes, fakes, tensors = [], [], []
+    root = torch.nn.Module()
     for item in flat:
         if isinstance(item, torch.Tensor):
             node = graph.placeholder(f"arg{len(tensors)}")
@@ -100,6 +108,11 @@ def single_op_graph(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) 
             tensors.append(item)
             nodes.append(node)
             fakes.append(node.meta["val"])
+        elif isinstance(item, fx.GraphModule):
+            # What a higher-order op runs.
+            root.add_module(f"graph{len(nodes)}", item)
+            nodes.append(graph.get_attr(f"graph{len(nodes)}"))
+            fakes.append(item)
         else:
             nodes.append(item)
             fakes.append(item)
@@ -121,7 +134,7 @@ def single_op_graph(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) 
         graph.output(tuple(items))
     else:
         graph.output((node,))
-    return fx.GraphModule(torch.nn.Module(), graph), tensors
+    return fx.GraphModule(root, graph), tensors
 
 
 def eager(overload: Any, sample: S) -> list[torch.Tensor]:

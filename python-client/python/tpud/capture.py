@@ -87,10 +87,12 @@ def specialise(
     """
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     from tpud.decompositions import decompositions
 
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    # A loop makes symbols while it is traced.
+    mode = FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True, shape_env=ShapeEnv())
     with mode:
         stand_ins = [_stand_in(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
     tensors = [arg for arg in stand_ins if isinstance(arg, torch.Tensor)]

@@ -26,7 +26,9 @@ KEEP: dict[str, tuple[str, ...]] = {
     "activations": ("silu", "hardswish", "hardsigmoid", "softplus", "log_sigmoid_forward"),
     "arithmetic": ("addcmul", "addcdiv", "baddbmm", "lerp", "rsub", "floor_divide", "clamp_min", "clamp_max", "sgn"),
     "selection": ("masked_fill", "tril", "triu", "roll", "index_add", "index_copy"),
-    "construction": ("eye", "stack", "linspace", "diag_embed"),
+    # The copy of a constant is one only by name (`tpud.capture`), and inside of a branch only torch's own op takes a
+    # constant that is a real tensor.
+    "construction": ("eye", "stack", "linspace", "diag_embed", "lift_fresh_copy"),
     "reductions": ("all", "linalg_vector_norm", "aminmax", "count_nonzero", "std", "std_mean"),
     "padding and resampling": (
         "reflection_pad1d",
@@ -261,7 +263,6 @@ OWN: dict[Any, Callable[..., Any]] = {
     aten.as_strided_copy.default: _as_strided_copy,
     aten.as_strided_scatter.default: _as_strided_scatter,
     aten.diagonal_scatter.default: _diagonal_scatter,
-    aten.lift_fresh_copy.default: lambda self: aten.clone.default(self),
     aten._grouped_mm.default: _grouped_mm,
     # prims that torch's own decompositions leave behind.
     prims.convert_element_type.default: _convert_element_type,

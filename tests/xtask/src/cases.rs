@@ -29,6 +29,9 @@ impl CaseFile {
                 3 if quoted.starts_with(char::is_alphabetic) && !quoted.contains(' ') => {
                     if holes { &mut file.templates } else { &mut file.literal }.insert(quoted.to_owned());
                 }
+                2 if quoted.starts_with("higher_order.") => {
+                    file.literal.insert(quoted.to_owned());
+                }
                 1 if is_word(quoted) => {
                     file.words.insert(quoted.to_owned());
                 }
@@ -104,10 +107,12 @@ mod tests {
 
     #[test]
     fn names_are_literal_or_have_holes() {
-        let source = "case(\"aten.add.Tensor\", f)\nfor op in (\"sin\", \"cos\"):\n  case(f\"aten.{op}{n}d.default\", f)\n";
+        let source = "case(\"aten.add.Tensor\", f)\ncase(\"higher_order.cond\", f)\nfor op in (\"sin\", \"cos\"):\n  case(f\"aten.{op}{n}d.default\", f)\n";
         let file = CaseFile::parse("few", source);
         for (op, covered) in [
             ("aten.add.Tensor", true),
+            ("higher_order.cond", true),
+            ("higher_order.scan", false),
             ("aten.sin2d.default", true),
             ("aten.cos1d.default", true),
             ("aten.cos.default", false),
@@ -116,7 +121,7 @@ mod tests {
         ] {
             assert_eq!(file.covers(op), covered, "{op}");
         }
-        let lines = mismatches(&[file], &["aten.tan.default", "aten.sin2d.default"]);
+        let lines = mismatches(&[file], &["aten.tan.default", "aten.sin2d.default", "higher_order.cond"]);
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines[0].starts_with("aten.tan.default has a rule"), "{lines:?}");
         assert!(lines[1].starts_with("aten.add.Tensor has a case in few.py"), "{lines:?}");

@@ -202,7 +202,8 @@ fn plain(arg: TestArg, number: &dyn Fn(ValueId) -> ValueId) -> Arg {
     }
 }
 
-fn line(line: u32) -> Arc<Location> {
+/// A line of `model.py`.
+pub(crate) fn line(line: u32) -> Arc<Location> {
     Arc::new(Location {
         file: "model.py".into(),
         line,

@@ -7,6 +7,7 @@ mod dsl;
 mod hostile;
 mod indexing;
 mod linear;
+mod nested;
 mod pointwise;
 mod reductions;
 mod shapes;
