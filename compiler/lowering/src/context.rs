@@ -19,8 +19,6 @@ pub(crate) struct LoweringContext<'g> {
     pub(crate) issues: Vec<Issue>,
     /// The node of the whole graph inside of which a nested graph is being lowered.
     pub(crate) outer: Option<usize>,
-    /// Why a region could not be built.
-    pub(crate) failure: Option<RuleError>,
 }
 
 impl<'g> LoweringContext<'g> {
@@ -31,7 +29,6 @@ impl<'g> LoweringContext<'g> {
             values: Vec::with_capacity(graph.value_count()),
             issues: Vec::new(),
             outer: None,
-            failure: None,
         }
     }
 

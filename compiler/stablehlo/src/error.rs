@@ -11,8 +11,7 @@ pub struct BuildError {
 }
 
 impl BuildError {
-    /// An error of this op.
-    pub fn new(op: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(op: &'static str, message: impl Into<String>) -> Self {
         Self { op, message: message.into() }
     }
 }

@@ -27,8 +27,12 @@ fn lower_cond(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     }
     let pred = ctx.tensor(node, "pred")?;
     let pred = ctx.predicate(pred)?;
-    let results = ctx.with_regions(node, |b, regions| {
-        b.if_else(pred, |b| regions.lower(b, then, &operands), |b| regions.lower(b, otherwise, &operands))
+    let results = ctx.with_regions(|b, regions| {
+        b.if_else(
+            pred,
+            |b| regions.run(b, |ctx| ctx.inline(node, then, &operands)),
+            |b| regions.run(b, |ctx| ctx.inline(node, otherwise, &operands)),
+        )
     })?;
     Ok(results.into())
 }
@@ -40,23 +44,18 @@ fn lower_while_loop(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let mut state = ctx.tensors(node, "carried_inputs")?;
     let carried = state.len();
     state.extend(ctx.tensors(node, "additional_inputs")?);
-    let mut results = ctx.with_regions(node, |b, regions| {
-        b.while_loop(
-            &state,
-            |b, args| {
-                let go_on = regions.lower(b, cond, args)?;
-                regions.run(b, |ctx, _| match go_on.as_slice() {
-                    [one] => ctx.predicate(*one),
-                    many => Err(RuleError::Internal(format!("the condition returns {} values", many.len()))),
-                })
-            },
-            |b, args| {
-                let mut next = regions.lower(b, body, args)?;
-                next.extend(&args[carried..]);
-                Ok(next)
-            },
-        )
-    })?;
+    let mut results = ctx.repeat_while(
+        &state,
+        |ctx, args| match ctx.inline(node, cond, args)?.as_slice() {
+            [one] => ctx.predicate(*one),
+            many => Err(RuleError::Internal(format!("the condition returns {} values", many.len()))),
+        },
+        |ctx, args| {
+            let mut next = ctx.inline(node, body, args)?;
+            next.extend(&args[carried..]);
+            Ok(next)
+        },
+    )?;
     results.truncate(carried);
     Ok(results.into())
 }

@@ -9,7 +9,6 @@ use tpud_stablehlo::{Direction, Scalar, Value};
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::indices::index_element;
-use crate::nested::Regions;
 use crate::registry::{Outputs, Rule};
 
 type Lowering = Result<Outputs, RuleError>;
@@ -45,16 +44,14 @@ impl Rows {
             .into_iter()
             .chain(self.carry.iter().chain(&self.gathered).chain(&self.rows).chain(&self.extra).copied())
             .collect();
-        let mut results = ctx.with_regions(node, |b, regions| {
-            b.while_loop(
-                &state,
-                |b, args| {
-                    let end = b.scalar(Scalar::Int(self.count), index)?;
-                    b.compare(Direction::Lt, args[0], end)
-                },
-                |b, args| self.round(b, args, graph, regions),
-            )
-        })?;
+        let mut results = ctx.repeat_while(
+            &state,
+            |ctx, args| {
+                let end = ctx.scalar(Scalar::Int(self.count), index)?;
+                Ok(ctx.b.compare(Direction::Lt, args[0], end)?)
+            },
+            |ctx, args| self.round(ctx, node, graph, args),
+        )?;
         results.truncate(1 + carry + gathered);
         results.remove(0);
         Ok(results)
@@ -63,36 +60,34 @@ impl Rows {
     /// One round of the loop: the state after it.
     fn round(
         &self,
-        b: &mut tpud_stablehlo::Builder,
-        args: &[Value],
+        ctx: &mut LoweringContext<'_>,
+        node: &Node,
         graph: &Subgraph,
-        regions: &Regions<'_, '_>,
-    ) -> tpud_stablehlo::Result<Vec<Value>> {
+        args: &[Value],
+    ) -> Result<Vec<Value>, RuleError> {
         let i = args[0];
         let (carry, rest) = args[1..].split_at(self.carry.len());
         let (gathered, unchanged) = rest.split_at(self.gathered.len());
         let (rows, extra) = unchanged.split_at(self.rows.len());
         let mut inputs = carry.to_vec();
         for row in rows {
-            inputs.push(regions.run(b, |ctx, _| ctx.row(*row, i))?);
+            inputs.push(ctx.row(*row, i)?);
         }
         inputs.extend(extra);
-        let results = regions.lower(b, graph, &inputs)?;
-        regions.run(b, |ctx, _| {
-            if results.len() != carry.len() + gathered.len() {
-                let message = format!("a nested graph returns {} values", results.len());
-                return Err(RuleError::Internal(message));
-            }
-            let one = ctx.scalar(Scalar::Int(1), ctx.b.element(i))?;
-            let (running, fresh) = results.split_at(carry.len());
-            let mut next = vec![ctx.b.add(i, one)?];
-            next.extend(running);
-            for (whole, row) in gathered.iter().zip(fresh) {
-                next.push(ctx.set_row(*whole, *row, i)?);
-            }
-            next.extend(unchanged);
-            Ok(next)
-        })
+        let results = ctx.inline(node, graph, &inputs)?;
+        if results.len() != carry.len() + gathered.len() {
+            let message = format!("a nested graph returns {} values", results.len());
+            return Err(RuleError::Internal(message));
+        }
+        let one = ctx.scalar(Scalar::Int(1), ctx.b.element(i))?;
+        let (running, fresh) = results.split_at(carry.len());
+        let mut next = vec![ctx.b.add(i, one)?];
+        next.extend(running);
+        for (whole, row) in gathered.iter().zip(fresh) {
+            next.push(ctx.set_row(*whole, *row, i)?);
+        }
+        next.extend(unchanged);
+        Ok(next)
     }
 }
 

@@ -52,10 +52,13 @@ fn snapshot_of(name: &str, graph: &Graph) {
 
 #[test]
 fn branches() {
-    snapshot_of("branches", &cond(
-        chain(&pair(), &["aten.sin.default"]),
-        chain(&pair(), &["aten.cos.default", "aten.neg.default"]),
-    ));
+    snapshot_of(
+        "branches",
+        &cond(
+            chain(&pair(), &["aten.sin.default"]),
+            chain(&pair(), &["aten.cos.default", "aten.neg.default"]),
+        ),
+    );
 }
 
 #[test]
