@@ -5,6 +5,7 @@ mod activation_backward;
 mod argreduce;
 mod bessel;
 mod bessel_modified;
+mod bins;
 mod bitwise;
 mod cast;
 mod compare;
@@ -21,6 +22,7 @@ mod error_function;
 mod extrema;
 mod fft;
 mod gamma;
+mod gamma_incomplete;
 mod grid_sampler;
 mod grid_sampler_backward;
 mod grouped_mm;
@@ -30,6 +32,7 @@ mod index_dim;
 mod linalg;
 mod linear;
 mod loops;
+mod nonzero;
 mod norm;
 mod number_theory;
 mod orthogonal;
@@ -49,6 +52,7 @@ mod softmax;
 mod sort;
 mod special;
 mod strided;
+mod temme;
 mod triangle;
 mod unary;
 mod upsample;
@@ -66,6 +70,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     argreduce::RULES,
     bessel::RULES,
     bessel_modified::RULES,
+    bins::RULES,
     bitwise::RULES,
     cast::RULES,
     compare::RULES,
@@ -82,6 +87,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     extrema::RULES,
     fft::RULES,
     gamma::RULES,
+    gamma_incomplete::RULES,
     grid_sampler::RULES,
     grid_sampler_backward::RULES,
     grouped_mm::RULES,
@@ -98,6 +104,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     linalg::svd::RULES,
     linear::RULES,
     loops::RULES,
+    nonzero::RULES,
     norm::RULES,
     number_theory::RULES,
     orthogonal::RULES,

@@ -1,4 +1,4 @@
-"""Common divisors and multiples, neighbouring floats."""
+"""Common divisors and multiples, neighbouring floats, mantissas."""
 
 import torch
 
@@ -26,7 +26,16 @@ def neighbours():
         yield S(rand(3, 4, dtype=dtype), rand(4, dtype=dtype))
 
 
+def parts():
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        yield S(special(dtype))
+        yield S(rand(3, 4, dtype=dtype, low=-300, high=300))
+    yield S(torch.tensor(0.5))
+    yield S(rand(0, 3))
+
+
 CASES = [
+    case("aten.frexp.Tensor", parts, rtol=0, atol=0),
     case("aten.gcd.default", integers),
     case("aten.lcm.default", multiples),
     # Neighbours: nothing less than equality shows that a result is one.

@@ -1,7 +1,7 @@
 //! Tensors from nothing: constants, ranges, identity and triangle indices.
 
 use tpud_graph::Node;
-use tpud_stablehlo::{Direction, ElementType, Literal, Scalar, TensorType};
+use tpud_stablehlo::{Direction, ElementType, Literal, Scalar, TensorType, Value};
 
 use crate::context::LoweringContext;
 use crate::error::RuleError;
@@ -111,10 +111,8 @@ fn lower_logspace(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     ctx.rounded(node, x)
 }
 
-/// Counts up from `start` in the first half and down from `end` in the second, so that both ends are exact.
 fn linspace(ctx: &mut LoweringContext<'_>, node: &Node) -> Built {
     let ty = ctx.output_type(node, 0)?;
-    let steps = ty.elements();
     let element = match ty.element {
         e if e.is_complex() => return Err(RuleError::unsupported("linspace of complex numbers")),
         e if e.is_integer() || e == ElementType::F64 => ElementType::F64,
@@ -123,6 +121,14 @@ fn linspace(ctx: &mut LoweringContext<'_>, node: &Node) -> Built {
     let ty = ty.with_element(element);
     let start = ctx.operand(node, "start", &ty)?;
     let end = ctx.operand(node, "end", &ty)?;
+    ramp(ctx, start, end)
+}
+
+/// The numbers from `start` to `end`, 1-d tensors of one value each, at equal distances: counted up from the start
+/// in the first half and down from the end in the second, so that both ends are exact.
+pub(crate) fn ramp(ctx: &mut LoweringContext<'_>, start: Value, end: Value) -> Built {
+    let ty = ctx.b.ty(start).clone();
+    let steps = ty.elements();
     if steps < 2 {
         return Ok(start);
     }

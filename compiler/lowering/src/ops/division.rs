@@ -48,9 +48,17 @@ fn lower_div_mode(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
         None => lower_div(ctx, node),
         Some("floor") => lower_floor_divide(ctx, node),
         Some("trunc") => pointwise(ctx, node, ["self"], |ctx, [x]| {
-            let y = ctx.exact_operand(node, "other")?;
+            let y = divisor(ctx, node)?;
             let quotient = ctx.b.div(x, y)?;
-            if ctx.b.element(x).is_float() { ctx.truncated(quotient) } else { Ok(quotient) }
+            if !ctx.b.element(x).is_float() {
+                return Ok(quotient);
+            }
+            // By a narrow tensor of several elements torch rounds the quotient first, maybe to the next integer.
+            let alone = ctx.opt_number(node, "other")?.is_some()
+                || ctx.tensor(node, "other").map(|other| ctx.b.ty(other).elements() == 1)?;
+            let narrow = ctx.output_type(node, 0)?.element;
+            let quotient = if alone { quotient } else { ctx.rounded_as(quotient, narrow)? };
+            ctx.truncated(quotient)
         }),
         Some(other) => Err(RuleError::unsupported(format!(
             "rounding mode {other:?} is unknown: it should be None, \"trunc\" or \"floor\""

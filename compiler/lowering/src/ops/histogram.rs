@@ -108,21 +108,28 @@ fn lower_histc(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let x = ctx.tensor(node, "self")?;
     let n = ctx.b.ty(x).elements();
     let x = ctx.b.reshape(x, &[n])?;
-    // torch counts bf16 and f16 in their own type; the edges here are f32.
-    let x = ctx.convert(x, crate::types::accumulation_type(ty.element))?;
+    // torch computes the places of narrow floats in their own type: every step is rounded.
+    let narrow = ty.element;
+    let x = ctx.convert(x, crate::types::accumulation_type(narrow))?;
     let (low, high) = limits(ctx, node, x)?;
+    let (low, high) = (ctx.rounded_as(low, narrow)?, ctx.rounded_as(high, narrow)?);
     let line = ctx.b.ty(x).clone();
     let bins_value = ctx.scalar(Scalar::Int(bins), line.element)?;
+    let bins_value = ctx.rounded_as(bins_value, narrow)?;
     let range = ctx.b.sub(high, low)?;
+    let range = ctx.rounded_as(range, narrow)?;
     let (low, high) = (ctx.b.broadcast_to(low, &line.dims)?, ctx.b.broadcast_to(high, &line.dims)?);
     let above = ctx.b.compare(Direction::Ge, x, low)?;
     let below = ctx.b.compare(Direction::Le, x, high)?;
     let inside = ctx.b.and(above, below)?;
     let distance = ctx.b.sub(x, low)?;
+    let distance = ctx.rounded_as(distance, narrow)?;
     let wide_bins = ctx.b.broadcast_to(bins_value, &line.dims)?;
     let range = ctx.b.broadcast_to(range, &line.dims)?;
     let scaled = ctx.b.mul(distance, wide_bins)?;
+    let scaled = ctx.rounded_as(scaled, narrow)?;
     let place = ctx.b.binary(Binary::Div, scaled, range)?;
+    let place = ctx.rounded_as(place, narrow)?;
     let element = index_element(bins + 1);
     let place = ctx.convert(place, element)?;
     let last = ctx.fill_like(Scalar::Int(bins - 1), place)?;

@@ -1,12 +1,13 @@
-//! Exact relations of numbers: common divisors and multiples, neighbouring floats.
+//! Exact relations of numbers: common divisors and multiples, neighbouring floats, mantissas.
 
 use tpud_graph::Node;
-use tpud_stablehlo::{Direction, ElementType, Monoid, Scalar, Value};
+use tpud_stablehlo::{Binary, Direction, ElementType, Monoid, Scalar, Value};
 
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::pointwise::{Built, Lowering, pointwise};
 use crate::registry::Rule;
+use crate::types::accumulation_type;
 
 // aten::gcd(Tensor self, Tensor other) -> Tensor
 fn lower_gcd(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
@@ -90,8 +91,43 @@ fn smallest_negative(bits: ElementType) -> i64 {
     (-1i64 << (8 * bits.byte_width() - 1)) | 1
 }
 
+// aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)
+// From the bits: `mantissa · 2^exponent` with a mantissa in [1/2, 1). Zeros, subnormals (which XLA takes for zero),
+// infinities and NaN have the exponent 0.
+fn lower_frexp(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
+    let ty = ctx.output_type(node, 0)?;
+    let x = ctx.tensor(node, "self")?;
+    let x = ctx.convert(x, accumulation_type(ty.element))?;
+    let (bits, digits, bias) = match ctx.b.element(x) {
+        ElementType::F64 => (ElementType::I64, 52, 1023),
+        _ => (ElementType::I32, 23, 127),
+    };
+    let raw = ctx.b.bitcast(x, bits)?;
+    let places = ctx.fill_like(Scalar::Int(digits), raw)?;
+    let high = ctx.b.binary(Binary::ShiftRightLogical, raw, places)?;
+    let largest = 2 * bias + 1;
+    let mask = ctx.fill_like(Scalar::Int(largest), raw)?;
+    let biased = ctx.b.and(high, mask)?;
+    let rest = ctx.fill_like(Scalar::Int(!(largest << digits)), raw)?;
+    let rest = ctx.b.and(raw, rest)?;
+    let half = ctx.fill_like(Scalar::Int((bias - 1) << digits), raw)?;
+    let mantissa = ctx.b.or(rest, half)?;
+    let mantissa = ctx.b.bitcast(mantissa, ctx.b.element(x))?;
+    let exponent = ctx.plus(biased, (1 - bias) as f64)?;
+    let (low, top) = (
+        ctx.compare_number(Direction::Eq, biased, 0.0)?,
+        ctx.compare_number(Direction::Eq, biased, largest as f64)?,
+    );
+    let special = ctx.b.or(low, top)?;
+    let mantissa = ctx.b.select(special, x, mantissa)?;
+    let zero = ctx.fill_like(Scalar::Int(0), exponent)?;
+    let exponent = ctx.b.select(special, zero, exponent)?;
+    Ok([ctx.convert(mantissa, ty.element)?, ctx.convert(exponent, ctx.output_type(node, 1)?.element)?].into())
+}
+
 /// The rules of this family.
 pub(crate) const RULES: &[Rule] = &[
+    Rule::new("aten.frexp.Tensor", lower_frexp),
     Rule::new("aten.gcd.default", lower_gcd),
     Rule::new("aten.lcm.default", lower_lcm),
     Rule::new("aten.nextafter.default", lower_nextafter),
