@@ -41,6 +41,7 @@ mod pool;
 mod pool_adaptive;
 mod pool_backward;
 mod power;
+mod quantised;
 mod rearrange;
 mod reduce;
 mod rounding;
@@ -113,6 +114,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     pool_adaptive::RULES,
     pool_backward::RULES,
     power::RULES,
+    quantised::RULES,
     rearrange::RULES,
     reduce::RULES,
     rounding::RULES,

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tpud import linear_algebra, neural
+from tpud import linear_algebra, neural, quantised
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -276,9 +276,13 @@ def _overloads(name: str) -> list[Any]:
     return [getattr(op, overload)] if overload else [getattr(op, each) for each in op.overloads()]
 
 
-@functools.cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """The whole table."""
+    return _table(quantised.is_known())
+
+
+@functools.cache
+def _table(with_quantised: bool) -> dict[Any, Callable[..., Any]]:
     from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
 
     table = dict(_core_aten_decompositions_post_autograd())
@@ -292,4 +296,5 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table.update(OWN)
     table.update(linear_algebra.DECOMPOSITIONS)
     table.update(neural.DECOMPOSITIONS)
+    table.update(quantised.table(with_quantised))
     return table

@@ -65,10 +65,10 @@ def _scaled_mm(
 
 
 def _fake(self: Tensor, scale: Any, inverse: Any, zero: Any, low: int, high: int) -> tuple[Tensor, Tensor]:
-    """What quantising and back gives, and where nothing was cut off. As on x86, no number counts as the lowest."""
+    """What quantising and back gives, and where nothing was cut off. NaN becomes the lowest value, as in torch."""
     wide = self.to(_wide(self.dtype))
     place = torch.round(wide * inverse) + zero
-    place = torch.where(place.abs() < 2.0**63, place, -math.inf)
+    place = torch.where(place.isnan(), -math.inf, place)
     output = (place.clamp(low, high) - zero) * scale
     return output.to(self.dtype), (place >= low) & (place <= high)
 
@@ -127,7 +127,8 @@ _ATEN: dict[Any, Callable[..., Any]] = {
     aten.fake_quantize_per_channel_affine_cachemask.default: _fake_per_channel,
 }
 
-# Ops of torch.ao whose Python implementation is their decomposition.
+# Ops of torch.ao whose Python implementation is their decomposition. Those that choose parameters for a whole tensor
+# are not here: they look at its values from Python.
 _DECOMPOSED: Sequence[tuple[str, str, str]] = (
     ("quantize_per_tensor", "default", "quantize_per_tensor"),
     ("dequantize_per_tensor", "default", "dequantize_per_tensor"),
@@ -137,8 +138,6 @@ _DECOMPOSED: Sequence[tuple[str, str, str]] = (
     ("dequantize_per_token", "default", "dequantize_per_token"),
     ("quantize_per_channel_group", "default", "quantize_per_channel_group"),
     ("dequantize_per_channel_group", "default", "dequantize_per_channel_group"),
-    ("choose_qparams", "tensor", "choose_qparams_tensor"),
-    ("choose_qparams_symmetric", "tensor", "choose_qparams_symmetric_tensor"),
     ("choose_qparams_per_token", "default", "choose_qparams_per_token"),
     ("convert_element_type", "no_fuse", "convert_element_type"),
 )

@@ -30,6 +30,8 @@ def parts():
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         yield S(special(dtype))
         yield S(rand(3, 4, dtype=dtype, low=-300, high=300))
+    yield S(torch.tensor([1.4e-45, -1e-40, 5e-324, 1.1e-38, -0.0]))
+    yield S(torch.tensor([5e-324, -1e-310, 2e-308], dtype=torch.float64))
     yield S(torch.tensor(0.5))
     yield S(rand(0, 3))
 

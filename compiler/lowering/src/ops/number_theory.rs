@@ -1,7 +1,7 @@
 //! Exact relations of numbers: common divisors and multiples, neighbouring floats, mantissas.
 
 use tpud_graph::Node;
-use tpud_stablehlo::{Binary, Direction, ElementType, Monoid, Scalar, Value};
+use tpud_stablehlo::{Binary, Direction, ElementType, Monoid, Scalar, Unary, Value};
 
 use crate::context::LoweringContext;
 use crate::error::RuleError;
@@ -91,38 +91,66 @@ fn smallest_negative(bits: ElementType) -> i64 {
     (-1i64 << (8 * bits.byte_width() - 1)) | 1
 }
 
+/// The layout of a float.
+struct Layout {
+    bits: ElementType,
+    /// Bits of the fraction, and how many lie above it.
+    digits: i64,
+    above: i64,
+    bias: i64,
+}
+
 // aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)
-// From the bits: `mantissa · 2^exponent` with a mantissa in [1/2, 1). Zeros, subnormals (which XLA takes for zero),
+// From the bits, as XLA takes subnormals for zero: `mantissa · 2^exponent` with a mantissa in [1/2, 1). Zeros,
 // infinities and NaN have the exponent 0.
 fn lower_frexp(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let ty = ctx.output_type(node, 0)?;
     let x = ctx.tensor(node, "self")?;
     let x = ctx.convert(x, accumulation_type(ty.element))?;
-    let (bits, digits, bias) = match ctx.b.element(x) {
-        ElementType::F64 => (ElementType::I64, 52, 1023),
-        _ => (ElementType::I32, 23, 127),
+    let layout = match ctx.b.element(x) {
+        ElementType::F64 => Layout { bits: ElementType::I64, digits: 52, above: 11, bias: 1023 },
+        _ => Layout { bits: ElementType::I32, digits: 23, above: 8, bias: 127 },
     };
-    let raw = ctx.b.bitcast(x, bits)?;
-    let places = ctx.fill_like(Scalar::Int(digits), raw)?;
+    let largest = 2 * layout.bias + 1;
+    let raw = ctx.b.bitcast(x, layout.bits)?;
+    let places = ctx.fill_like(Scalar::Int(layout.digits), raw)?;
     let high = ctx.b.binary(Binary::ShiftRightLogical, raw, places)?;
-    let largest = 2 * bias + 1;
     let mask = ctx.fill_like(Scalar::Int(largest), raw)?;
     let biased = ctx.b.and(high, mask)?;
-    let rest = ctx.fill_like(Scalar::Int(!(largest << digits)), raw)?;
-    let rest = ctx.b.and(raw, rest)?;
-    let half = ctx.fill_like(Scalar::Int((bias - 1) << digits), raw)?;
-    let mantissa = ctx.b.or(rest, half)?;
-    let mantissa = ctx.b.bitcast(mantissa, ctx.b.element(x))?;
-    let exponent = ctx.plus(biased, (1 - bias) as f64)?;
+    let mask = ctx.fill_like(Scalar::Int((1 << layout.digits) - 1), raw)?;
+    let fraction = ctx.b.and(raw, mask)?;
     let (low, top) = (
         ctx.compare_number(Direction::Eq, biased, 0.0)?,
         ctx.compare_number(Direction::Eq, biased, largest as f64)?,
     );
-    let special = ctx.b.or(low, top)?;
+    // A subnormal's first bit is moved to where the hidden one of other numbers is.
+    let zeros = ctx.b.unary(Unary::CountLeadingZeros, fraction)?;
+    let shift = ctx.plus(zeros, -(layout.above as f64))?;
+    let moved = ctx.b.binary(Binary::ShiftLeft, fraction, shift)?;
+    let moved = ctx.b.and(moved, mask)?;
+    let significant = ctx.b.select(low, moved, fraction)?;
+    let less = ctx.minus_from((2 - layout.bias) as f64, shift)?;
+    let exponent = ctx.plus(biased, (1 - layout.bias) as f64)?;
+    let exponent = ctx.b.select(low, less, exponent)?;
+    let mantissa = assembled(ctx, raw, significant, &layout)?;
+    let mantissa = ctx.b.bitcast(mantissa, ctx.b.element(x))?;
+    let none = ctx.compare_number(Direction::Eq, fraction, 0.0)?;
+    let zero = ctx.b.and(low, none)?;
+    let special = ctx.b.or(zero, top)?;
     let mantissa = ctx.b.select(special, x, mantissa)?;
-    let zero = ctx.fill_like(Scalar::Int(0), exponent)?;
-    let exponent = ctx.b.select(special, zero, exponent)?;
-    Ok([ctx.convert(mantissa, ty.element)?, ctx.convert(exponent, ctx.output_type(node, 1)?.element)?].into())
+    let nothing = ctx.fill_like(Scalar::Int(0), exponent)?;
+    let exponent = ctx.b.select(special, nothing, exponent)?;
+    let exponent = ctx.convert(exponent, ctx.output_type(node, 1)?.element)?;
+    Ok([ctx.convert(mantissa, ty.element)?, exponent].into())
+}
+
+/// The bits of the float in [1/2, 1), or its negative, with the given fraction and the sign of `raw`.
+fn assembled(ctx: &mut LoweringContext<'_>, raw: Value, fraction: Value, layout: &Layout) -> Built {
+    let sign = ctx.fill_like(Scalar::Int(-1 << (layout.digits + layout.above)), raw)?;
+    let sign = ctx.b.and(raw, sign)?;
+    let half = ctx.fill_like(Scalar::Int((layout.bias - 1) << layout.digits), raw)?;
+    let size = ctx.b.or(fraction, half)?;
+    Ok(ctx.b.or(sign, size)?)
 }
 
 /// The rules of this family.
