@@ -19,7 +19,7 @@ use crate::registry::Rule;
 const MOST_TERMS: f64 = 2000.0;
 
 /// Lanczos' g, for the coefficients below.
-const LANCZOS_G: f64 = 6.024_680_040_776_729_6;
+const LANCZOS_G: f64 = 6.02468004077673;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
