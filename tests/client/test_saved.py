@@ -16,7 +16,7 @@ from loopback import in_child
 from torch.utils.checkpoint import checkpoint
 
 import tpud
-from tpud import session
+from tpud import joint, session
 from tpud.saved import Held, SavedTensor
 
 
@@ -262,7 +262,9 @@ FUNCTIONS = [views_of_one_value, the_gradient_is_a_saved_value, expanded, empty,
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_functions(daemon: FakeDaemon, x, function, dynamic) -> None:
+@pytest.mark.parametrize("nodes", [joint.MIN_CUT_NODES, 0], ids=["min-cut", "default"])
+def test_functions(daemon: FakeDaemon, x, monkeypatch, function, dynamic, nodes) -> None:
+    monkeypatch.setattr(joint, "MIN_CUT_NODES", nodes)
     x.requires_grad_()
     call = torch.compile(function, backend="tpud", dynamic=dynamic)
     for _ in range(2):
@@ -400,7 +402,8 @@ def test_a_checkpoint_inside_of_a_compiled_function(daemon: FakeDaemon, block, x
 
 @pytest.mark.filterwarnings("ignore::tpud.FallbackWarning")
 @pytest.mark.parametrize("inside", [False, True])
-def test_a_random_value_is_drawn_once(daemon: FakeDaemon, inside) -> None:
+@pytest.mark.parametrize("nodes", [joint.MIN_CUT_NODES, 0], ids=["min-cut", "default"])
+def test_a_random_value_is_drawn_once(daemon: FakeDaemon, monkeypatch, inside, nodes) -> None:
     """The gradient has to see the mask of the forward, also where a checkpoint computes the forward again."""
 
     def body(x):
@@ -409,6 +412,7 @@ def test_a_random_value_is_drawn_once(daemon: FakeDaemon, inside) -> None:
     def run(x):
         return checkpoint(body, x, use_reentrant=False) if inside else body(x)
 
+    monkeypatch.setattr(joint, "MIN_CUT_NODES", nodes)
     x = torch.full((1000,), 0.5, requires_grad=True)
     call = compiled(run)
     for _ in range(2):
@@ -437,12 +441,9 @@ def test_a_lost_daemon_between_forward_and_backward(daemon: FakeDaemon, block, x
     call(x)
     with pytest.raises(tpud.UnavailableError, match="the connection to the daemon was lost"):
         output.sum().backward()
+    handle = next(each for each in saved_of(call(x)) if type(each) is SavedTensor)
+    daemon.kill()
     with pytest.raises(tpud.UnavailableError, match="the connection to the daemon was lost"):
-        next(each for each in saved_of(call(x)) if type(each) is SavedTensor)
-        daemon.kill()
-        output = call(x)
-        handle = next(each for each in saved_of(output) if type(each) is SavedTensor)
-        daemon.kill()
         handle.clone()
 
 

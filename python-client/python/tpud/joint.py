@@ -10,10 +10,15 @@ from torch import fx
 from torch._functorch.partitioners import (
     CheckpointPolicy,
     _is_primal,
+    default_partition,
     is_rng_op,
     min_cut_rematerialization_partition,
     must_recompute,
 )
+
+# The min-cut takes time that grows faster than the graph: a loop unrolled into more nodes than this is split by what
+# the backward names.
+MIN_CUT_NODES = 5000
 
 # Marks the inputs of a backward graph that are parameters (or buffers) of the model.
 PARAMETER = "tpud_parameter"
@@ -26,11 +31,13 @@ def split(
     num_fwd_outputs: int,
     static_lifetime_input_indices: list[int] | None = None,
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """A partitioner for AOTAutograd: torch's min-cut over what is cheap to compute twice, but no random number is."""
+    """A partitioner for AOTAutograd: torch's min-cut over what is cheap to compute twice; random values never are."""
     primals = [node.name for node in joint.graph.nodes if _is_primal(node)]
     static = {primals[index] for index in static_lifetime_input_indices or ()}
     _save_random_values(joint.graph)
-    forward, backward = min_cut_rematerialization_partition(
+    small = len(joint.graph.nodes) <= MIN_CUT_NODES
+    partition = min_cut_rematerialization_partition if small else default_partition
+    forward, backward = partition(
         joint,
         inputs,
         num_fwd_outputs=num_fwd_outputs,
