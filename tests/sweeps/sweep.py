@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable
 
 import rows
 
+from tpud import session
+
 HERE = pathlib.Path(__file__).parent
 STOCK = "aot_eager"
 
@@ -143,6 +145,8 @@ def main() -> int:
         parser.error(f"{options.shared} does not exist; say where the collections are with SHARED=")
     sweep, directory = SWEEPS[options.name], options.rows.resolve()
     directory.mkdir(parents=True, exist_ok=True)
+    # The tools limit the processor time of their children. A daemon that one of them starts would inherit that.
+    daemon = session.connection()
     run = Run(options.shared.resolve(), directory, options.limit, options.jobs)
     count = options.jobs if sweep.splits else 1
     files = [directory / f"{options.name}.{index}.jsonl" for index in range(count)]
@@ -161,6 +165,7 @@ def main() -> int:
     if failed:
         process = execute(sweep.command(run, STOCK, stock, "", failed), stock.with_suffix(".log"))
         codes += [process.wait()] if process is not None else []
+    daemon.close()
     return max(codes, default=0)
 
 
