@@ -70,7 +70,8 @@ def opinfo(mode: str, dtypes: str) -> Callable:
     """Every op of torch's database, with all of its samples."""
 
     def command(run: Run, backend: str, out: pathlib.Path, shard: str, entries: list[str]) -> list[list[str]]:
-        line = [str(run.shared / "zoo/opinfo.py"), "run", "--backend", backend, "--mode", mode, "--samples", "0", "--out", str(out)]
+        script = [str(HERE / "judged_opinfo.py"), str(run.shared / "zoo")]
+        line = [*script, "run", "--backend", backend, "--mode", mode, "--samples", "0", "--out", str(out)]
         if not entries:
             limit = ["--limit", str(run.limit)] if run.limit else []
             return [[*line, "--dtypes", dtypes, "--shard", shard, *limit]]

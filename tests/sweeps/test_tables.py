@@ -13,6 +13,7 @@ import torch
 
 import cases_table
 import document
+import judged_opinfo
 import judged_zoo
 import opinfo_table
 import rows
@@ -212,6 +213,48 @@ def test_the_judge_excuses_what_eager_itself_can_not_do_better(dtype: str, train
         verdict = zoo.compare([(name, right)], [answer.to(right.dtype).reshape(right.shape)], torch, 0.0, 0.0)
         assert verdict["ok"] == ok, (verdict, error)
     assert dtype == "bfloat16" or zoo.run_entry("hf/a", None)["judged"] == [name]
+
+
+@pytest.mark.parametrize("name", judged_opinfo.SORTING)
+def test_the_order_of_equals_is_free_and_nothing_else(name: str) -> None:
+    x = torch.tensor([[2.0, 1.0, 2.0, 0.0], [3.0, 3.0, 1.0, 5.0]])
+    rest = {"topk": (3,), "kthvalue": (3,)}.get(name, ())
+    right = getattr(torch, name)
+
+    def other(result, first: int, second: int):
+        """The result with two indices exchanged, or the one index replaced."""
+        values, indices = judged_opinfo.SORTING[name](result)
+        swapped = torch.where(indices == first, second, torch.where(indices == second, first, indices))
+        return swapped if values is None else (values, swapped)
+
+    def seen(op):
+        found = judged_opinfo.by_value(name, op)(x, *rest)
+        return [value for value in found if value is not None]
+
+    expected = seen(right)
+    same = seen(lambda *args: other(right(*args), 0, 0))
+    assert all(a.equal(b) for a, b in zip(expected, same, strict=True))
+    # In the first row 0 and 2 are equals, in the second they are not.
+    wrong = seen(lambda *args: other(right(*args), 0, 2))
+    assert not all(a.equal(b) for a, b in zip(expected, wrong, strict=True))
+    x = x[:1]
+    free = seen(lambda *args: other(right(*args), 0, 2))
+    assert all(a.equal(b) for a, b in zip(seen(right), free, strict=True))
+
+
+def test_an_op_is_judged_in_a_wider_type() -> None:
+    far = {"ok": False, "why": "far"}
+    zoo = types.SimpleNamespace(compare=lambda *_: far, named_flat=lambda out, torch: [("out", out)])
+    info = types.SimpleNamespace(name="sum", op=lambda x: x.sum())
+    judged_opinfo.Judge(zoo, [info])
+    x = torch.tensor([1e4, 1 / 3, -1e4] * 5, dtype=torch.bfloat16)
+    eagers = info.op(x)
+    exact = x.float().sum()
+    error = (eagers.float() - exact).abs() + 2.0**-8 * eagers.abs()
+    near, off = exact + error, exact + 5 * error + 1
+    assert zoo.compare([("out", eagers)], [near.bfloat16()], torch, 0, 0)["ok"]
+    assert "from the wider answer" in zoo.compare([("out", eagers)], [off.bfloat16()], torch, 0, 0)["why"]
+    assert zoo.compare([("out", eagers)], [near], torch, 0, 0) is far, "another dtype is wrong whatever it holds"
 
 
 def test_a_share_is_100_only_where_nothing_is_missing() -> None:
