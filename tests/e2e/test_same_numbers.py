@@ -17,7 +17,7 @@ from tpud import session
 
 torch.manual_seed(0)
 config = transformers.BertConfig(
-    vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, max_position_embeddings=16,
+    vocab_size=64, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48, max_position_embeddings=16,
     hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
 )
 model = transformers.BertForMaskedLM(config)
