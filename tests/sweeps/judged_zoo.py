@@ -4,7 +4,8 @@ DTYPE is float32, or bfloat16, to which models and floating inputs are cast afte
 make two right answers differ by more than the tolerance, in bfloat16 and in models whose gradients are
 ill-conditioned. Where they do, eager PyTorch in a wider type decides: an answer is right if it is no farther from
 that than four times what eager's own answer is, plus some roundings of the largest value that is compared with it (of
-1 for a loss, which is what remains of much larger numbers). The row then says so in "judged".
+1 for a loss, which is what remains of much larger numbers). The row then says so in "judged". Where that fails, too,
+but eager's own answer is outside of the tolerance, the cause begins with "ill-conditioned": nobody can be held to it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 # By dtype, the wider one, and the rounding that is always allowed, relative to the largest value.
 WIDER = {"float32": ("float64", 2.0**-20), "bfloat16": ("float32", 2.0**-8)}
 TIMES = 4
+ILL_CONDITIONED = "ill-conditioned"
 
 
 def farther(ours: Any, eagers: Any, exact: Any, rounding: float) -> str:
@@ -79,13 +81,19 @@ class Judge:
             exact = self.wide_answer(torch)
         except Exception as error:  # noqa: BLE001 (the model does not run in the wider type: no second opinion)
             return {**verdict, "why": f"{verdict['why']} (in {self.wider}: {type(error).__name__})"}
+        conditions = ""
         values = [1.0] if [name for name, *_ in pairs] == ["loss"] else [largest(theirs) for _, _, theirs in pairs]
         for name, mine, theirs in pairs:
             if name not in exact or exact[name].shape != theirs.shape:
                 return {**verdict, "why": f"{verdict['why']} (no {name} in {self.wider})"}
             why = farther(mine, theirs, exact[name], self.rounding * max(values))
-            if why:
+            eagers = self.compare([(name, exact[name].to(theirs.dtype))], [theirs], torch, rtol, atol)
+            if why and eagers["ok"]:
                 return {**verdict, "why": f"{name}: {why}"}
+            if why and not conditions:
+                conditions = f"{ILL_CONDITIONED} (eager itself in {self.dtype} and {self.wider}: {eagers['why']}): {why}"
+        if conditions:
+            return {**verdict, "why": conditions}
         self.judged += [name for name in verdict.get("bad") or [] if name not in self.judged]
         return {**verdict, "ok": True, "why": None, "bad": []}
 

@@ -210,8 +210,14 @@ def test_the_judge_excuses_what_eager_itself_can_not_do_better(dtype: str, train
     assert error > 0
     near, off = (right.double() + sign * error for sign in (0.5, 40))
     for answer, ok in ((near, True), (off + 1 + exact.abs(), False)):
-        verdict = zoo.compare([(name, right)], [answer.to(right.dtype).reshape(right.shape)], torch, 0.0, 0.0)
+        answer = answer.to(right.dtype).reshape(right.shape)
+        verdict = zoo.compare([(name, right)], [answer], torch, 0.0, 0.0)
         assert verdict["ok"] == ok, (verdict, error)
+        # With no tolerance at all eager is outside of it, too; with one that it keeps, the answer is wrong.
+        assert ok or verdict["why"].startswith(judged_zoo.ILL_CONDITIONED)
+        assert not rows.counted({"entry": "hf/a", "status": "wrong", "why": verdict["why"]}, {}) or ok
+        wide = zoo.compare([(name, right)], [answer], torch, 0.0, 1.5 * error)
+        assert ok or (not wide["ok"] and wide["why"].startswith(f"{name}: "))
     assert dtype == "bfloat16" or zoo.run_entry("hf/a", None)["judged"] == [name]
 
 

@@ -21,7 +21,7 @@ architectures, compiled with tpud on the CPU device with nothing allowed to run 
 *Counted* are the models that eager PyTorch runs and that torch's own backend `aot_eager` passes under the same flags. *Refused*: an op \
 is not supported, and the error says which. *Other*: any other error, a timeout or a crash. *Judged*: passes where rounding made the two \
 answers differ by more than the tolerance, and tpud's is no farther from the answer in a wider type (float64, or float32 for bfloat16) \
-than four times what eager's is."""
+than four times what eager's is. Ill-conditioned models, where eager is outside of the tolerance of that answer itself, are not counted."""
 
 # Section, the sweeps in it, and what they do.
 SECTIONS = {
