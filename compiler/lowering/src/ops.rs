@@ -7,6 +7,7 @@ mod bessel;
 mod bessel_modified;
 mod bins;
 mod bitwise;
+mod bounded;
 mod cast;
 mod compare;
 mod complex;
@@ -73,6 +74,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     bessel_modified::RULES,
     bins::RULES,
     bitwise::RULES,
+    bounded::RULES,
     cast::RULES,
     compare::RULES,
     complex::RULES,

@@ -71,13 +71,6 @@ def has_symbols(value: Any) -> bool:
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
-def has_unbacked_symbols(gm: fx.GraphModule) -> bool:
-    """Whether some size depends on data, so that no set of input sizes makes the graph static."""
-    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-
-    return any(free_unbacked_symbols(node.meta.get("val")) for node in gm.graph.nodes if node.meta.get("val") is not None)
-
-
 def specialise(
     gm: fx.GraphModule, args: Sequence[Any], table: dict[Any, Callable[..., Any]] | None = None
 ) -> fx.GraphModule:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,13 +11,11 @@ from torch import fx
 from torch._dynamo.convert_frame import compile_lock
 from torch.utils._python_dispatch import _disable_current_modes
 
-from tpud import errors, stats
-from tpud.capture import has_symbols, has_unbacked_symbols, is_static, normalise, specialise
-from tpud.encode import Issue
-from tpud.locations import locate
+from tpud import errors
+from tpud.capture import has_symbols, is_static, normalise, specialise
 from tpud.options import Options
 from tpud.program import Builder, Roles
-from tpud.saved import on_host
+from tpud.stepwise import Stepwise, makers
 
 
 def executable(gm: fx.GraphModule, roles: Roles, options: Options, name: str) -> Callable[[list[Any]], Any]:
@@ -28,8 +25,8 @@ def executable(gm: fx.GraphModule, roles: Roles, options: Options, name: str) ->
     """
     if is_static(gm):
         run: Callable[[Sequence[Any]], Any] = Deferring(lambda: compile_static(gm, roles, options, name))
-    elif has_unbacked_symbols(gm):
-        run = Deferring(lambda: _whole_in_eager(gm, roles, options, name))
+    elif makers(gm):
+        run = Deferring(lambda: Stepwise(gm, roles, options, name, _part))
     else:
         run = Specialising(gm, roles, options, name)
 
@@ -122,26 +119,11 @@ class Specialising:
         return numbers, tuple((args[i].shape, args[i].stride()) for i in self.shaped)
 
 
-def _whole_in_eager(gm: fx.GraphModule, roles: Roles, options: Options, name: str) -> Callable[[Sequence[Any]], Any]:
-    """Sizes that depend on data can't be compiled yet: the whole graph runs in eager PyTorch."""
-    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-
-    nodes = [node for node in gm.graph.nodes if node.op == "call_function"]
-    makers = [node for node in nodes if node.meta.get("unbacked_bindings")]
-    makers = makers or [node for node in nodes if free_unbacked_symbols(node.meta.get("val"))][:1]
-    message = "its size or value depends on data, so the whole graph runs in eager PyTorch"
-    issues = [Issue(str(node.target), node, message, locate(node)) for node in makers]
-    if options.fallback == "error":
-        text = f"this graph has sizes that depend on data: {errors.headline(issues)}\n" + errors.describe_issues(issues)
-        raise errors.UnsupportedOpError(text, "DATA_DEPENDENT_SIZE", "compute such values outside of the compiled function", issues)
-    warnings.warn("tpud: " + errors.describe_issues(issues).strip(), errors.FallbackWarning, stacklevel=2)
-    stats.add(stats.GraphRecord(name, roles.phase, {}, issues=issues, whole_in_eager=message))
-
-    def run(args: Sequence[Any]) -> Any:
-        with torch.no_grad():
-            return gm.forward(*map(on_host, args))
-
-    return run
+def _part(gm: fx.GraphModule, roles: Roles, options: Options, name: str) -> Callable[[Sequence[Any]], Any]:
+    """A part of a graph between sizes that depend on data."""
+    if is_static(gm):
+        return compile_static(gm, roles, options, name)
+    return Specialising(gm, roles, options, name)
 
 
 def raising(error: errors.Error) -> Callable[..., Any]:

@@ -74,7 +74,12 @@ impl Axis {
 
     /// The slope of a position as a function of the grid value; if positions are brought into the image, 0 where that
     /// clips.
-    pub(super) fn slope(&self, ctx: &mut LoweringContext<'_>, position: Value, brought_inside: bool) -> Built {
+    pub(super) fn slope(
+        &self,
+        ctx: &mut LoweringContext<'_>,
+        position: Value,
+        brought_inside: bool,
+    ) -> Built {
         let size = if self.align_corners { self.size - 1 } else { self.size };
         let mut slope = ctx.fill_like(Scalar::Float(size as f64 / 2.0), position)?;
         if !brought_inside {
@@ -272,7 +277,10 @@ fn no_axes() -> RuleError {
 /// Every combination of one tap from each axis, the innermost axis varying fastest.
 pub(super) fn combinations(axes: &[Vec<Tap>]) -> Vec<Vec<Tap>> {
     axes.iter().fold(vec![Vec::new()], |before, taps| {
-        before.iter().flat_map(|chosen| taps.iter().map(|tap| [chosen.as_slice(), &[*tap]].concat())).collect()
+        before
+            .iter()
+            .flat_map(|chosen| taps.iter().map(|tap| [chosen.as_slice(), &[*tap]].concat()))
+            .collect()
     })
 }
 

@@ -15,13 +15,7 @@ type Lowering = Result<Outputs, RuleError>;
 
 /// `sum[N, C, pixels]` plus the gradient `[N, C, positions]` times the weight of a combination of taps, at the pixel
 /// it was read from.
-fn add_at(
-    ctx: &mut LoweringContext<'_>,
-    sampler: &Sampler,
-    sum: Value,
-    grad: Value,
-    taps: &[Tap],
-) -> Built {
+fn add_at(ctx: &mut LoweringContext<'_>, sampler: &Sampler, sum: Value, grad: Value, taps: &[Tap]) -> Built {
     let (index, inside) = sampler.index(ctx, taps)?;
     // A scatter drops what is out of range.
     let index = ctx.select_or(inside, index, sampler.size() as f64)?;
