@@ -162,14 +162,22 @@ def test_stages_are_topological() -> None:
 
 def test_data_dependent_sizes_run_in_eager(daemon: FakeDaemon) -> None:
     def pick(x):
-        return x[x > 0] * 2
+        return torch.unique(x) * 2
 
-    x = torch.tensor([1.0, -1.0, 3.0])
+    x = torch.tensor([1.0, -1.0, 3.0, 1.0])
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         got = torch.compile(pick, backend="tpud")(x)
     torch.testing.assert_close(got, pick(x))
-    assert any("aten.index.Tensor" in str(each.message) for each in caught)
+    assert any("aten._unique2.default" in str(each.message) for each in caught)
+
+
+def test_a_boolean_mask_is_two_pieces(daemon: FakeDaemon) -> None:
+    x = torch.tensor([1.0, -1.0, 3.0])
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True), warnings.catch_warnings():
+        warnings.simplefilter("error", tpud.FallbackWarning)
+        torch.testing.assert_close(torch.compile(lambda x: x[x > 0] * 2, backend="tpud")(x), torch.tensor([2.0, 6.0]))
+    assert daemon.compiles == 2
 
 
 def test_fallback_ops_are_counted(daemon: FakeDaemon, args) -> None:

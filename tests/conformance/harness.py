@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -49,6 +50,8 @@ class Case:
 
     @property
     def overload(self) -> Any:
+        if self.op.startswith("tpud."):
+            importlib.import_module("tpud.bounded")  # defines our own ops
         return functools.reduce(getattr, self.op.split("."), torch.ops)
 
 

@@ -42,10 +42,21 @@ def makers(gm: fx.GraphModule) -> list[fx.Node]:
     for node in gm.graph.nodes:
         value = node.meta.get("val")
         symbols = set() if value is None else set(free_unbacked_symbols(value))
-        if node.op == "call_function" and symbols - known:
+        # A backward graph may compute again what makes a size that it is also given.
+        if node.op == "call_function" and (symbols - known or node.target in _READS or (symbols and _searches(node))):
             found.append(node)
         known |= symbols
     return found
+
+
+def _searches(node: fx.Node) -> bool:
+    """Whether the size of a result depends on the values of the arguments, whatever their sizes are."""
+    if torch.Tag.dynamic_output_shape not in getattr(node.target, "tags", ()):
+        return False
+    if node.target is not aten.index.Tensor:
+        return node.kwargs.get("output_size") is None
+    indices = [each.meta["val"] for each in node.args[1] if each is not None]
+    return any(each.dtype in (torch.bool, torch.uint8) for each in indices)
 
 
 class Stepwise:

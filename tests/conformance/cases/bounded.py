@@ -2,7 +2,6 @@
 
 import torch
 
-import tpud.bounded  # noqa: F401  (defines the ops)
 from tests.conformance.harness import FLOATS, INTS, S, case, rand, special
 
 
