@@ -15,9 +15,10 @@ from functorch.compile import make_boxed_func
 from torch import fx
 
 from tpud import backend, errors, executable, piece
-from tpud.capture import has_unbacked_symbols, is_static, specialise
+from tpud.capture import is_static, specialise
 from tpud.options import Options
 from tpud.roles import Roles, roles_of
+from tpud.stepwise import makers
 
 TARGET = "v6e:1x1"
 OPTIONS = Options(fallback="error", target=TARGET)
@@ -43,7 +44,7 @@ def compile_graph(graph: fx.GraphModule, inputs: Sequence[Any], options: Options
         key = tuple(tuple(arg.shape) if isinstance(arg, torch.Tensor) else arg for arg in args)
         if key not in seen:
             seen.add(key)
-            attempt(graph if has_unbacked_symbols(graph) else specialise(graph, args), roles)
+            attempt(graph if makers(graph) else specialise(graph, args), roles)
         return graph.forward(*args)
 
     return make_boxed_func(run)
@@ -53,7 +54,7 @@ def attempt(graph: fx.GraphModule, roles: Roles) -> None:
     """Compiles a graph for the target; what comes of it is counted."""
     global _compiled
     try:
-        if has_unbacked_symbols(graph):
+        if makers(graph):
             raise errors.UnsupportedOpError("sizes depend on data", "DATA_DEPENDENT_SIZE")
         executable.compile_static(graph, roles, OPTIONS, backend._name(graph))
         _compiled += 1
