@@ -109,12 +109,15 @@ def linspace():
     yield S(1.0, 2.0, 0)
     yield S(0, 10, 7, dtype=torch.int64)
     yield S(-5, 9, 4, dtype=torch.int32)
+    yield S(1 + 2j, -3 + 1j, 7, dtype=torch.complex64)
+    yield S(1j, 2, 4, dtype=torch.complex128)
 
 
 def linspace_tensors(first, second):
     def samples():
         for start, end, steps in ((0.0, 1.0, 5), (3.0, -1.0, 8), (2.0, 2.0, 1)):
             yield S(torch.tensor(start) if first else start, torch.tensor(end) if second else end, steps)
+        yield S(torch.tensor(1 + 2j) if first else 1 + 2j, torch.tensor(-2j) if second else -2j, 6, dtype=torch.complex64)
 
     return samples
 

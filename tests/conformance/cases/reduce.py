@@ -83,6 +83,9 @@ def correction():
     yield S(rand(3, 1), [1])
     yield S(rand(3, 0), [1])
     yield S(rand(3, 4) + 1e4, [-1])
+    yield S(rand(3, 8, dtype=torch.complex64), [1])
+    yield S(rand(3, 8, dtype=torch.complex128), None, correction=0)
+    yield S(rand(3, 0, dtype=torch.complex64), [1])
 
 
 def vector_norm():

@@ -114,7 +114,7 @@ fn lower_logspace(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 fn linspace(ctx: &mut LoweringContext<'_>, node: &Node) -> Built {
     let ty = ctx.output_type(node, 0)?;
     let element = match ty.element {
-        e if e.is_complex() => return Err(RuleError::unsupported("linspace of complex numbers")),
+        e if e.is_complex() => e,
         e if e.is_integer() || e == ElementType::F64 => ElementType::F64,
         _ => ElementType::F32,
     };
@@ -135,13 +135,14 @@ pub(crate) fn ramp(ctx: &mut LoweringContext<'_>, start: Value, end: Value) -> B
     let distance = ctx.b.sub(end, start)?;
     let intervals = ctx.fill_like(Scalar::Int(steps - 1), distance)?;
     let step = ctx.b.div(distance, intervals)?;
-    let index = ctx.b.iota(&ty, 0)?;
+    let count = ctx.b.iota(&ty.with_element(element.real()), 0)?;
+    let index = ctx.convert(count, element)?;
     let up = ctx.b.mul(step, index)?;
     let up = ctx.b.add(start, up)?;
     let rest = ctx.minus_from((steps - 1) as f64, index)?;
     let down = ctx.b.mul(step, rest)?;
     let down = ctx.b.sub(end, down)?;
-    let first_half = ctx.compare_number(Direction::Lt, index, (steps / 2) as f64)?;
+    let first_half = ctx.compare_number(Direction::Lt, count, (steps / 2) as f64)?;
     Ok(ctx.b.select(first_half, up, down)?)
 }
 

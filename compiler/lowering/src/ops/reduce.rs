@@ -178,17 +178,24 @@ pub(crate) fn moments(
     let mean = ctx.b.div(total, divisor)?;
     let spread_mean = spread(ctx, mean, &shape, dims)?;
     let distance = ctx.b.sub(x, spread_mean)?;
-    let square = ctx.b.mul(distance, distance)?;
+    let square = squared_size(ctx, distance)?;
     let squares = ctx.b.reduce_monoid(square, Monoid::Sum, dims)?;
     Ok((mean, squares, n))
+}
+
+/// |x|², real also for complex numbers.
+fn squared_size(ctx: &mut LoweringContext<'_>, x: Value) -> Result<Value, RuleError> {
+    if !ctx.b.element(x).is_complex() {
+        return Ok(ctx.b.mul(x, x)?);
+    }
+    let (re, im) = (ctx.b.real(x)?, ctx.b.imag(x)?);
+    let (re, im) = (ctx.b.mul(re, re)?, ctx.b.mul(im, im)?);
+    Ok(ctx.b.add(re, im)?)
 }
 
 /// (variance, mean) in the accumulation type. Fewer elements than the correction give NaN or infinity, as in torch.
 fn variance(ctx: &mut LoweringContext<'_>, node: &Node) -> Result<(Value, Value), RuleError> {
     let x = ctx.tensor(node, "self")?;
-    if ctx.b.element(x).is_complex() {
-        return Err(RuleError::unsupported("the variance of complex numbers is not supported"));
-    }
     let dims = reduced_dims(ctx, node, x)?;
     let x = ctx.convert(x, accumulation_type(ctx.b.element(x)))?;
     let (mean, squares, n) = moments(ctx, x, &dims)?;
