@@ -67,9 +67,8 @@ impl Builder {
             return Err(BuildError::new("Eigh", format!("{ty} is not square")));
         }
         let values = with_end(&ty, 1, &[]).with_element(ty.element.real());
-        // The square of what may stay off the diagonal, relative to the norm.
-        let tolerance = if values.element == ElementType::F64 { "1e-26" } else { "1e-10" };
-        let config = format!("1,1,{SWEEPS},{tolerance}");
+        // Lower triangle, sorted, and what may stay off the diagonal: XLA does no better than this with less.
+        let config = format!("1,1,{SWEEPS},1e-8");
         let out = self.custom_call("Eigh", &[x], config, vec![ty, values])?;
         Ok((out[0], out[1]))
     }

@@ -196,8 +196,7 @@ fn rotate_pairs(b: &mut Builder, carried: &[Value], n: i64, tolerance: f64) -> S
     let cosine = b.reduce_monoid(cosine, Monoid::Max, &[0, 1])?;
     let worst = b.max(worst, cosine)?;
 
-    let (c, s) = angle(b, (xx, yy), safe_size)?;
-    let c = b.select(turn, c, one)?;
+    let (s, half) = angle(b, (xx, yy), safe_size)?;
     let s = keep(b, turn, s)?;
     // The phase makes the product of the columns real.
     let safe = typed(b, safe_size, xy)?;
@@ -209,16 +208,19 @@ fn rotate_pairs(b: &mut Builder, carried: &[Value], n: i64, tolerance: f64) -> S
         let v = typed(b, v, left)?;
         along(b, v, left, &[0, 2])
     };
-    let (c, s, phase) = (wide(b, c)?, wide(b, s)?, wide(b, phase)?);
+    let (s, half, phase) = (wide(b, s)?, wide(b, half)?, wide(b, phase)?);
+    // c·x - s·y and s·x + c·y as small steps from x and y: errors stay in proportion to the angle.
     let right = b.mul(right, phase)?;
-    let (cx, sy) = (b.mul(c, left)?, b.mul(s, right)?);
-    let (sx, cy) = (b.mul(s, left)?, b.mul(c, right)?);
-    let (left, right) = (b.sub(cx, sy)?, b.add(sx, cy)?);
+    let (hx, hy) = (b.mul(half, left)?, b.mul(half, right)?);
+    let (from_x, from_y) = (b.add(right, hx)?, b.sub(left, hy)?);
+    let (from_x, from_y) = (b.mul(s, from_x)?, b.mul(s, from_y)?);
+    let (left, right) = (b.sub(left, from_x)?, b.add(right, from_y)?);
     let (left, right) = moved_on(b, left, right)?;
     Ok(vec![worst, left, right])
 }
 
-/// Cosine and sine of the rotation that makes two columns orthogonal, from their squared lengths and their product.
+/// Sine, and tangent of the half, of the angle by which two columns become orthogonal: from their squared lengths and
+/// their product.
 fn angle(b: &mut Builder, (xx, yy): (Value, Value), xy: Value) -> Step<(Value, Value)> {
     let one = b.splat_like(Scalar::Int(1), xy)?;
     let difference = b.sub(yy, xx)?;
@@ -239,8 +241,11 @@ fn angle(b: &mut Builder, (xx, yy): (Value, Value), xy: Value) -> Step<(Value, V
     let tangent = b.select(negative, reversed, tangent)?;
     let square = b.mul(tangent, tangent)?;
     let square = b.add(square, one)?;
-    let c = b.rsqrt(square)?;
-    Ok((c, b.mul(c, tangent)?))
+    let root = b.sqrt(square)?;
+    let sine = b.div(tangent, root)?;
+    // s / (1 + c)
+    let sum = b.add(root, one)?;
+    Ok((sine, b.div(tangent, sum)?))
 }
 
 /// Every column but the first moves on by one place, around through both halves.
