@@ -135,8 +135,8 @@ pub(crate) fn ramp(ctx: &mut LoweringContext<'_>, start: Value, end: Value) -> B
     let distance = ctx.b.sub(end, start)?;
     let intervals = ctx.fill_like(Scalar::Int(steps - 1), distance)?;
     let step = ctx.b.div(distance, intervals)?;
-    let count = ctx.b.iota(&ty.with_element(element.real()), 0)?;
-    let index = ctx.convert(count, element)?;
+    let count = ctx.b.iota(&ty.with_element(ty.element.real()), 0)?;
+    let index = ctx.convert(count, ty.element)?;
     let up = ctx.b.mul(step, index)?;
     let up = ctx.b.add(start, up)?;
     let rest = ctx.minus_from((steps - 1) as f64, index)?;
