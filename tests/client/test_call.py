@@ -327,6 +327,22 @@ def test_attention_with_mask_and_grouped_heads(daemon: FakeDaemon) -> None:
     check(lambda q, k, v: attention(q, k, v, is_causal=True, enable_gqa=True, scale=0.3), q, k, v)
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_attention_in_training_is_whole_where_the_math_path_is_off(daemon: FakeDaemon, whole: bool) -> None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    from tpud import backend
+
+    q, k, v = (torch.randn(2, 4, 5, 8, requires_grad=True) for _ in range(3))
+    attention = torch.nn.functional.scaled_dot_product_attention
+    expected = torch.autograd.grad(attention(q, k, v).square().sum(), (q, k, v))
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION if whole else [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+        with backend.attention_path([q]):
+            assert torch.backends.cuda.flash_sdp_enabled() == whole
+        out = compiled(lambda q, k, v: attention(q, k, v))(q, k, v)
+        torch.testing.assert_close(torch.autograd.grad(out.square().sum(), (q, k, v)), expected)
+
+
 def test_several_threads(daemon: FakeDaemon) -> None:
     model = torch.nn.Linear(8, 8)
     call = compiled(model)

@@ -3,6 +3,7 @@
 mod activation;
 mod activation_backward;
 mod argreduce;
+mod attention;
 mod bessel;
 mod bessel_modified;
 mod bins;
@@ -70,6 +71,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     activation::RULES,
     activation_backward::RULES,
     argreduce::RULES,
+    attention::RULES,
     bessel::RULES,
     bessel_modified::RULES,
     bins::RULES,

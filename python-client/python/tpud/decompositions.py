@@ -9,7 +9,6 @@ needs a lowering for it.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ prims = torch.ops.prims
 
 # Whole, although core decomposes them: one StableHLO op or a short emission, with better numerics or fewer nodes.
 KEEP: dict[str, tuple[str, ...]] = {
+    "attention": ("_scaled_dot_product_flash_attention_for_cpu",),
     "activations": ("silu", "hardswish", "hardsigmoid", "softplus", "log_sigmoid_forward"),
     "arithmetic": ("addcmul", "addcdiv", "baddbmm", "lerp", "rsub", "floor_divide", "clamp_min", "clamp_max", "sgn"),
     "selection": ("masked_fill", "tril", "triu", "roll", "index_add", "index_copy"),
@@ -40,7 +40,9 @@ KEEP: dict[str, tuple[str, ...]] = {
         "upsample_nearest1d",
         "upsample_nearest2d",
         "upsample_nearest3d",
+        "upsample_linear1d",
         "upsample_bilinear2d",
+        "upsample_trilinear3d",
         "upsample_bicubic2d",
     ),
 }
@@ -55,7 +57,6 @@ TORCH: dict[str, tuple[str, ...]] = {
         "batch_norm_backward",
     ),
     "matrix times vector": ("addmv",),
-    "resampling": ("upsample_linear1d", "upsample_trilinear3d"),
     "views that copy": ("narrow_copy", "view_copy", "permute_copy", "unbind_copy"),
     "rare arithmetic": (
         "_addmm_activation",
@@ -69,54 +70,6 @@ TORCH: dict[str, tuple[str, ...]] = {
         "ldexp",
     ),
 }
-
-
-def _sdpa_for_cpu(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    attn_mask: Tensor | None = None,
-    scale: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Attention as torch's CPU kernel computes it: softmax in f32, masked rows give zeros, grouped heads repeat."""
-    if dropout_p:
-        # torch draws the mask inside its math path; going through it keeps the generator's sequence.
-        output, _ = aten._scaled_dot_product_attention_math.default(
-            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=query.size(-3) != key.size(-3)
-        )
-        return output, _log_sum_exp(_scores(query, key, is_causal, attn_mask, scale))
-    scores = _scores(query, key, is_causal, attn_mask, scale)
-    groups = query.size(-3) // max(value.size(-3), 1)
-    weights = aten._safe_softmax.default(scores, -1)
-    output = torch.matmul(weights, _repeat_heads(value, groups).to(weights.dtype))
-    # The kernel returns [batch, heads, length, size] over a [batch, length, heads, size] layout.
-    output = output.to(query.dtype).transpose(1, 2).contiguous().transpose(1, 2)
-    return output, _log_sum_exp(scores)
-
-
-def _repeat_heads(tensor: Tensor, groups: int) -> Tensor:
-    return tensor if groups == 1 else tensor.repeat_interleave(groups, -3)
-
-
-def _scores(query: Tensor, key: Tensor, is_causal: bool, mask: Tensor | None, scale: float | None) -> Tensor:
-    dtype = torch.promote_types(query.dtype, torch.float32)
-    factor = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
-    key = _repeat_heads(key, query.size(-3) // max(key.size(-3), 1))
-    scores = torch.matmul(query.to(dtype) * factor, key.to(dtype).transpose(-2, -1))
-    if is_causal:
-        shape = (query.size(-2), key.size(-2))
-        allowed = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
-        scores = scores.masked_fill(~allowed, -math.inf)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
-    return scores
-
-
-def _log_sum_exp(scores: Tensor) -> Tensor:
-    return torch.logsumexp(scores, -1).transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def _empty(size: Sequence[int], *, dtype: torch.dtype | None = None, device: Any = None, **_: Any) -> Tensor:
@@ -250,7 +203,6 @@ def _iota(length: int, *, start: int, step: int, dtype: torch.dtype, device: Any
 
 
 OWN: dict[Any, Callable[..., Any]] = {
-    aten._scaled_dot_product_flash_attention_for_cpu.default: _sdpa_for_cpu,
     # Memory that torch leaves uninitialised.
     aten.empty.memory_format: _empty,
     aten.empty_permuted.default: _empty_permuted,

@@ -47,7 +47,6 @@ def run_op(fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str
 def _through_aot(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], compiler: Any) -> Any:
     """Runs AOTAutograd for inference over the tensors in the arguments and calls the result once."""
     from torch._functorch.aot_autograd import aot_function
-    from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils import _pytree as pytree
 
     from tpud.decompositions import decompositions
@@ -69,5 +68,5 @@ def _through_aot(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         decompositions=decompositions(),
         keep_inference_input_mutations=False,
     )
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+    with torch.no_grad():
         return compiled(*tensors)

@@ -13,7 +13,12 @@ use crate::types::accumulation_type;
 type Lowering = Result<Outputs, RuleError>;
 
 /// A contraction whose result is left in the accumulation type.
-fn dot(ctx: &mut LoweringContext<'_>, lhs: Value, rhs: Value, dims: &DotDims) -> Result<Value, RuleError> {
+pub(crate) fn dot(
+    ctx: &mut LoweringContext<'_>,
+    lhs: Value,
+    rhs: Value,
+    dims: &DotDims,
+) -> Result<Value, RuleError> {
     let element = ctx.b.element(lhs);
     if element == ElementType::Bool {
         return Err(RuleError::unsupported("a matrix product of bool tensors is not defined"));

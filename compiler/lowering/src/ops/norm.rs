@@ -206,8 +206,10 @@ fn lower_batch_norm_functional(ctx: &mut LoweringContext<'_>, node: &Node) -> Lo
     if !ctx.boolean(node, "training")? {
         let Outputs(mut outputs) = lower_batch_norm_inference(ctx, node)?;
         outputs.truncate(3);
-        outputs.push(ctx.opt_tensor(node, "running_mean")?);
-        outputs.push(ctx.opt_tensor(node, "running_var")?);
+        for (name, i) in [("running_mean", 3), ("running_var", 4)] {
+            let running = ctx.tensor(node, name)?;
+            outputs.push(Some(shaped(ctx, node, i, running)?));
+        }
         return Ok(Outputs(outputs));
     }
     let (out, mean, rstd, squares, n) = with_batch_statistics(ctx, node)?;
