@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from tpud import _tpud, encode
+from tpud.seeds import Draw
 
 
 def raw_error(code_name: str, reason: str, message: str, issues: list[dict] | None = None) -> _tpud.RawError:
@@ -61,6 +62,8 @@ class Executable:
         for source, given in zip(self.encoded.inputs, inputs, strict=True):
             if isinstance(source, torch.Tensor):
                 assert torch.equal(self._tensor(given, source), source)
+            elif isinstance(source, Draw):
+                self.owner.seeds.append(self._tensor(given, torch.empty(2, dtype=torch.int64)))
             else:
                 args[source] = self._tensor(given, self.metas[source])
         results = self.gm.forward(*args)
@@ -113,6 +116,7 @@ class Connection:
         self.fetched_bytes = 0
         self.pid = os.getpid()
         self.buffers: weakref.WeakSet[Buffer] = weakref.WeakSet()
+        self.seeds: list[torch.Tensor] = []
 
     def compile(self, graph: bytes, options: Any = None, progress: Any = None, timeout: Any = None) -> Result:
         if not self.alive:

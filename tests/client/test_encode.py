@@ -62,7 +62,7 @@ def arguments(fn, *args, op: str):
         if node.op != "call_function":
             continue
         if op in str(node.target):
-            return encoder.arguments(node)
+            return encoder.arguments(node.target, node.args, node.kwargs)
         encoder.add_call(node)
     raise AssertionError(f"{op} is not in the graph")
 

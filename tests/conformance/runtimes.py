@@ -38,6 +38,7 @@ class JaxRuntime:
 
     def run(self, gm: torch.fx.GraphModule, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         from tpud.encode import encode_graph
+        from tpud.seeds import Draw
 
         encoded = encode_graph(gm)
         with tempfile.NamedTemporaryFile(suffix=".tpudgraph") as file:
@@ -48,7 +49,7 @@ class JaxRuntime:
             raise Unsupported(done.stderr.strip())
         devices = self.xla.DeviceList(tuple(self.client.local_devices()[:1]))
         executable = self.client.compile_and_load(done.stdout, devices, self.xla.CompileOptions())
-        inputs = [tensors[i] if isinstance(i, int) else i for i in encoded.inputs]
+        inputs = [tensors[i] if isinstance(i, int) else i.words().view(torch.uint64) if isinstance(i, Draw) else i for i in encoded.inputs]
         results = executable.execute([self.jax.device_put(to_numpy(t)) for t in inputs])
         return [from_numpy(np.asarray(r), meta) for r, meta in zip(results, encoded.outputs, strict=True)]
 

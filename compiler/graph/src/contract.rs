@@ -1,6 +1,8 @@
 //! The contract, checked once: lowerings may then assume it.
 
-use crate::{Arg, Graph, GraphError, InputRole, Node, OutputRole, Subgraph, SymExpr, TensorMeta, ValueId};
+use crate::{
+    Arg, Graph, GraphError, InputRole, Node, OutputRole, Subgraph, SymExpr, TensorMeta, ValueId, random,
+};
 
 type Result = std::result::Result<(), GraphError>;
 
@@ -14,6 +16,7 @@ pub(crate) fn check(graph: &Graph) -> Result {
     for (i, input) in graph.inputs.iter().enumerate() {
         let place = || format!("input {i}");
         check_meta(graph, &input.meta, &place)?;
+        random::check_input(&place, input)?;
         if let InputRole::Symbol(s) = input.role
             && s >= graph.symbols.len()
         {
@@ -34,6 +37,7 @@ pub(crate) fn check(graph: &Graph) -> Result {
     }
     let mut defined = vec![true; graph.inputs.len() + graph.constants.len()];
     check_nodes(graph, &graph.nodes, "", &mut defined)?;
+    random::check_nodes(graph)?;
     check_outputs(graph)
 }
 

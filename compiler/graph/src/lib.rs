@@ -12,6 +12,7 @@ mod contract;
 mod error;
 mod model;
 mod nodes;
+mod random;
 mod sym;
 mod wire;
 
@@ -21,4 +22,5 @@ pub use model::{
     Arg, Argument, Constant, DType, Graph, Input, InputRole, Location, Node, Output, OutputRole, Subgraph,
     TensorMeta, ValueId,
 };
+pub use random::{SEED, STREAM, is_random};
 pub use sym::{SymExpr, SymFunction, Symbol};

@@ -14,6 +14,7 @@ mod lines;
 mod nested;
 mod ops;
 mod pointwise;
+mod random;
 mod regions;
 mod registry;
 mod series;

@@ -44,6 +44,9 @@ mod pool_adaptive;
 mod pool_backward;
 mod power;
 mod quantised;
+mod random;
+mod random_discrete;
+mod random_rejection;
 mod rearrange;
 mod reduce;
 mod rounding;
@@ -119,6 +122,9 @@ pub(crate) const ALL: &[&[Rule]] = &[
     pool_backward::RULES,
     power::RULES,
     quantised::RULES,
+    random::RULES,
+    random_discrete::RULES,
+    random_rejection::RULES,
     rearrange::RULES,
     reduce::RULES,
     rounding::RULES,

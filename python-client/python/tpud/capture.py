@@ -11,7 +11,7 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tpud import nested
+from tpud import nested, seeds
 from tpud.layout import fills_memory
 from tpud.outputs import VIEWS
 
@@ -157,6 +157,7 @@ def _clean(gm: fx.GraphModule, conditions: list[tuple[fx.Node, str]] | None) -> 
     module = fx.GraphModule(attributes, graph)
     module.meta.update(gm.meta)
     _remove_dead_code(module)
+    seeds.complete(graph)
     nested.close(module)
     return module
 
@@ -233,7 +234,7 @@ def _take_from_whole(node: fx.Node) -> None:
 
 
 def _remove_dead_code(gm: fx.GraphModule) -> None:
-    """Drops unused nodes that have no effect. Unused random ops stay: they move torch's generator."""
+    """Drops unused nodes that have no effect. A random op has none: the numbers of the others come from a seed."""
     for node in reversed(gm.graph.nodes):
         if node.op in ("placeholder", "output") or node.users:
             continue

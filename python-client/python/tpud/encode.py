@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import dataclasses
 import functools
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tpud import _tpud, nested
+from tpud import _tpud, nested, seeds
 from tpud.layout import fills_memory
 from tpud.locations import Location, locate
 
@@ -25,6 +26,9 @@ MAX_GRAPH_DEPTH = 16
 
 # Arguments that say where and how a tensor is stored: they never change a value.
 _STORAGE_ARGUMENTS = frozenset({"device", "layout", "pin_memory", "memory_format"})
+
+# Random ops have `seed` and `stream` instead.
+_LEFT_OUT = _STORAGE_ARGUMENTS | {"generator"}
 
 DTYPES: dict[torch.dtype, str] = {
     getattr(torch, name): name
@@ -58,8 +62,9 @@ class Encoded:
     """A graph as bytes, and how its numbering relates to the FX graph."""
 
     graph: bytes
-    # For each input of the encoded graph: the index of the FX placeholder, or the tensor of a large constant.
-    inputs: list[int | torch.Tensor]
+    # For each input of the encoded graph: the index of the FX placeholder, the tensor of a large constant, or how its
+    # seed is drawn.
+    inputs: list[int | torch.Tensor | seeds.Draw]
     # For each output of the FX graph: its fake tensor, or the constant (None, a number) that it always is.
     outputs: list[Any]
     # Node index in the encoded graph to FX node.
@@ -104,16 +109,20 @@ class _Encoder:
         self.builder = self.locations = _tpud.GraphBuilder(name)
         # A node's value: a number, or for several outputs a list of numbers.
         self.values: dict[fx.Node, int | list[int]] = {}
-        self.inputs: list[int | torch.Tensor] = []
+        self.inputs: list[int | torch.Tensor | seeds.Draw] = []
         self.nodes: list[fx.Node] = []
         self.issues: list[Issue] = []
         # Inputs and constants that can't be sent, and why. The nodes that use them are refused: those have lines.
         self.unsent: dict[fx.Node, str] = {}
         self.placeholders: dict[int, int] = {}
+        # The seed input of each generator; how many nodes draw from a seed so far.
+        self.seeds: dict[torch.Generator | None, int] = {}
+        self.streams: collections.Counter[int] = collections.Counter()
 
     def encode(self, input_roles: Any, output_roles: Any) -> Encoded:
         nodes = list(self.gm.graph.nodes)
         self.add_placeholders([node for node in nodes if node.op == "placeholder"], input_roles)
+        self.add_seeds([node for node in nodes if node.op == "call_function"])
         self.add_constants([node for node in nodes if node.op == "get_attr"])
         for node in nodes:
             if node.op == "call_function":
@@ -137,6 +146,17 @@ class _Encoder:
             number = self.builder.add_input(roles[index] if roles else "user_input", dtype, sizes)
             self.values[node] = self.placeholders[index] = number
             self.inputs.append(index)
+
+    def add_seeds(self, nodes: list[fx.Node]) -> None:
+        """One for each generator that some node draws from."""
+        for node in nodes:
+            if seeds.drawing(node) is None or node.target is seeds.run_with_rng_state:
+                continue
+            generator = seeds.generator_of(node)
+            if generator in self.seeds or not (generator is None or isinstance(generator, torch.Generator)):
+                continue
+            self.seeds[generator] = self.builder.add_input("seed", "uint64", [2])
+            self.inputs.append(seeds.Draw(generator))
 
     def add_constants(self, nodes: list[fx.Node]) -> None:
         """Large constants first: they are inputs, and inputs come before constants."""
@@ -171,38 +191,65 @@ class _Encoder:
         try:
             if node.target is torch.ops.aten.as_strided.default:
                 check_as_strided(node)
-            outputs = [describe(each) for each in _results(node)]
-            args = self.arguments(node)
-            first = self.builder.add_node(op_name(node.target), args, outputs, self.place(node))
+            if seeds.drawing(node) is None:
+                self.values[node] = self.add_node(node, node.target, self.arguments(node.target, node.args, node.kwargs))
+            else:
+                self.values[node] = self.add_random(node)
         except _NestedIssues as error:
             # The whole node is refused, for what is in its graphs.
             self.issues += [dataclasses.replace(issue, node=node) for issue in error.issues]
-            return
         except (_Unencodable, OverflowError) as error:
             self.refuse(node, str(error))
-            return
-        self.nodes.append(node)
-        several = isinstance(node.meta["val"], (list, tuple))
-        self.values[node] = [first + offset for offset in range(len(outputs))] if several else first
 
     def place(self, node: fx.Node) -> int:
         """The id of the line that made a node."""
         location = locate(node)
         return self.locations.location(*location) if location.file or location.module_path else 0
 
-    def arguments(self, node: fx.Node) -> list[tuple[str, Any]]:
+    def add_node(self, node: fx.Node, op: Any, args: list[tuple[str, Any]], value: Any = None) -> int | list[int]:
+        """The number of the result; a list of numbers for several results. `value` is the result if it is not that of
+        the FX node."""
+        value = _value(node) if value is None else value
+        several = isinstance(value, (list, tuple))
+        outputs = [describe(each) for each in (value if several else [value])]
+        first = self.builder.add_node(op_name(op), args, outputs, self.place(node))
+        self.nodes.append(node)
+        return [first + offset for offset in range(len(outputs))] if several else first
+
+    def add_random(self, node: fx.Node) -> Any:
+        """A node that draws; in a checkpointed forward graph also its state, from which the backward graph draws the
+        same numbers again."""
+        target, args, kwargs = seeds.drawing(node)
+        encoded = self.arguments(target, args, kwargs)
+        if node.target is seeds.run_with_rng_state:
+            state = self.argument(node.args[0], "Tensor")
+            seed = self.add_node(node, "tpud.load_rng_state.default", [("state", state)], torch.empty(2, dtype=torch.uint64))
+        else:
+            generator = seeds.generator_of(node)
+            if generator not in self.seeds:
+                raise _Unencodable(f"its generator is a {type(generator).__name__} that is not known while compiling")
+            seed = self.seeds[generator]
+        source = [("seed", _tpud.Ref(seed)), ("stream", self.streams[seed])]
+        self.streams[seed] += 1
+        if node.target is not seeds.run_and_save_rng_state:
+            return self.add_node(node, target, encoded + source)
+        state, result = _value(node)
+        saved = None if state is None else self.add_node(node, "tpud.save_rng_state.default", source, state)
+        return [saved, self.add_node(node, target, encoded + source, result)]
+
+    def arguments(self, target: Any, args: Sequence[Any], kwargs: Any) -> list[tuple[str, Any]]:
         """Every argument of the schema in its order, defaults filled in."""
-        signature = nested.SIGNATURES.get(node.target)
+        signature = nested.SIGNATURES.get(target)
         if signature is not None:
-            return [(name, self.operand(node.args[i], kind)) for i, (name, kind) in enumerate(signature.arguments)]
-        if not isinstance(node.target, torch._ops.OpOverload):
+            return [(name, self.operand(args[i], kind)) for i, (name, kind) in enumerate(signature.arguments)]
+        if not isinstance(target, torch._ops.OpOverload):
             raise _Unencodable("this is not an ATen operator")
-        if node.target is torch.ops.aten.as_strided.default and not fills_memory(node.args[0].meta["val"]):
+        if target is torch.ops.aten.as_strided.default and not fills_memory(args[0].meta["val"]):
             raise _Unencodable("it looks at memory around a view; a copy of the view made by `clone()` can be compiled")
         result = []
-        for index, (name, kind, default) in enumerate(_signature(node.target)):
-            value = node.args[index] if index < len(node.args) else node.kwargs.get(name, default)
-            if name not in _STORAGE_ARGUMENTS:
+        for index, (name, kind, default) in enumerate(_signature(target)):
+            value = args[index] if index < len(args) else kwargs.get(name, default)
+            if name not in _LEFT_OUT:
                 result.append((name, self.argument(value, kind)))
         return result
 
@@ -287,8 +334,7 @@ class _Nested(_Encoder):
         self.values[node] = self.builder.add_input(dtype, sizes)
 
     def add_call(self, node: fx.Node) -> None:
-        tags = getattr(node.target, "tags", ())
-        if torch.Tag.nondeterministic_seeded in tags:
+        if seeds.drawing(node) is not None:
             self.refuse(node, "random ops inside of a branch or a loop can't be compiled; draw the numbers before it")
         else:
             super().add_call(node)
@@ -351,11 +397,10 @@ def dense_host(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.cpu().contiguous()
 
 
-def _results(node: fx.Node) -> Sequence[Any]:
+def _value(node: fx.Node) -> Any:
     if "val" not in node.meta:
         raise _Unencodable("its result is unknown (the graph carries no fake tensor for it)")
-    value = node.meta["val"]
-    return value if isinstance(value, (list, tuple)) else [value]
+    return node.meta["val"]
 
 
 def _single(node: fx.Node) -> Any:

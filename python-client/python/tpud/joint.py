@@ -16,6 +16,8 @@ from torch._functorch.partitioners import (
     must_recompute,
 )
 
+from tpud import seeds
+
 # The min-cut takes time that grows faster than the graph: a loop unrolled into more nodes than this is split by what
 # the backward names.
 MIN_CUT_NODES = 5000
@@ -53,16 +55,16 @@ def split(
 def _save_random_values(graph: fx.Graph) -> None:
     """Bans random ops from being computed again in the backward pass, where they would draw other numbers.
 
-    Inside of an activation checkpoint torch would replay the state of its generator, which compiled random ops don't
-    use. So there the numbers are saved as at any other place, or what is made of them alone: a dropout mask has a
-    quarter of the bytes of the numbers behind it.
+    Inside of an activation checkpoint torch would replay the state of its generator. That can be compiled, too, but an
+    op that runs in eager PyTorch in one of the two graphs would draw other numbers there. So the numbers are saved as at
+    any other place, or what is made of them alone: a dropout mask has a quarter of the bytes of the numbers behind it.
     """
     numbers: set[fx.Node] = set()
     for node in graph.nodes:
         if node.op != "call_function":
             continue
         sources = [each for each in node.all_input_nodes if isinstance(each.meta.get("val"), torch.Tensor)]
-        if is_rng_op(node):
+        if is_rng_op(node) or seeds.is_random(node.target):
             for each in (node, *(user for user in node.users if user.target is operator.getitem)):
                 each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
             if not sources or node.target._opname.endswith("_like"):

@@ -81,8 +81,7 @@ def is_pure(gm: fx.GraphModule, node: fx.Node) -> bool:
     if target is operator.getitem:
         return True
     if isinstance(target, torch._ops.OpOverload):
-        random = torch.Tag.nondeterministic_seeded in target.tags
-        return bool(not target._schema.is_mutable and not random and target._schema.returns)
+        return bool(not target._schema.is_mutable and target._schema.returns)
     if target not in SIGNATURES:
         return False
     inner = [attribute(gm, each.target) for each in node.all_input_nodes if each.op == "get_attr"]

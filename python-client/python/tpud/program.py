@@ -24,6 +24,7 @@ from tpud.partition import Stage, partition
 from tpud.piece import Piece, compile_piece
 from tpud.roles import Roles
 from tpud.saved import on_host
+from tpud.seeds import CHECKPOINTS, SEED_BYTES, Draw
 
 
 class EagerStep:
@@ -71,9 +72,17 @@ class Program:
     """
 
     def __init__(
-        self, steps: list[Any], plans: list[Plan], results: list[int], kept: list[int], assertions: list[str], size: int
+        self,
+        steps: list[Any],
+        plans: list[Plan],
+        results: list[int],
+        kept: list[int],
+        assertions: list[str],
+        size: int,
+        draws: Sequence[tuple[int, Draw]] = (),
     ) -> None:
         self.steps = steps
+        self.draws = draws  # (slot, how its seed is drawn)
         self.plans = plans
         self.results = results
         self.kept = kept
@@ -83,8 +92,10 @@ class Program:
         self.plain = not assertions and plans == [Computed(index, None) for index in range(len(results))]
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
+        # Once, whatever happens: the second attempt after a lost connection draws the same numbers.
+        seeds = [draw.words() for _, draw in self.draws]
         try:
-            return self._run(args)
+            return self._run(args, seeds)
         except _tpud.RawError as raw:
             if not errors.is_lost(raw):
                 errors.raise_from(raw, "running a compiled graph", kind=errors.Error)
@@ -93,12 +104,14 @@ class Program:
                     step.forget_connection()
         # The daemon went away, or this is a fork: everything is registered again, once.
         try:
-            return self._run(args)
+            return self._run(args, seeds)
         except _tpud.RawError as raw:
             errors.raise_from(raw, "running a compiled graph on a new connection", kind=errors.Error)
 
-    def _run(self, args: Sequence[Any]) -> list[Any]:
+    def _run(self, args: Sequence[Any], seeds: Sequence[torch.Tensor]) -> list[Any]:
         slots = [*args, *self.spare]
+        for (slot, _), seed in zip(self.draws, seeds, strict=True):
+            slots[slot] = seed
         for step in self.steps:
             step.launch(slots)
         results = [slots[slot] for slot in self.results]
@@ -173,6 +186,8 @@ class Builder:
                 self.pieces = {key: self.pieces[key] for key in order}
                 return stages
             self.issues += refused
+            if any(issue.node.target in CHECKPOINTS for issue in refused):
+                raise checkpoint_error(refused)
             if self.options.fallback == "error":
                 raise unsupported_error(self.issues)
             unsupported.update((issue.node, None) for issue in refused)
@@ -239,23 +254,25 @@ class Builder:
                 if stage.compiled and node in kept:
                     slots.add(slots.kept, node)
         steps: list[Any] = []
+        draws: list[tuple[int, Draw]] = []
         for stage in stages:
             if stage.compiled:
                 encoded, piece = self.pieces[tuple(stage.nodes)]
                 self._wire(stage, encoded, piece, slots)
+                draws += _wire_seeds(encoded, piece, slots)
                 steps.append(piece)
             else:
                 steps.append(EagerStep(stage, slots.host))
         results = [slots.host[node] for node in self.outputs.computed]
         saved = [slots.kept[node] if node in slots.kept else slots.host[node] for node in self.outputs.saved]
         spare = slots.size - len(self.placeholders)
-        return Program(steps, self.outputs.plans, results, saved, self.captured.assertions, spare)
+        return Program(steps, self.outputs.plans, results, saved, self.captured.assertions, spare, draws)
 
     def _wire(self, stage: Stage, encoded: Encoded, piece: Piece, slots: _Slots) -> None:
         piece.host_inputs, piece.parameter_inputs, piece.device_inputs = [], [], []
         piece.fetches, piece.kept, piece.saved = [], [], []
         for position, source in enumerate(encoded.inputs):
-            if isinstance(source, torch.Tensor):
+            if not isinstance(source, int):
                 continue
             node = stage.inputs[source]
             if node in slots.device:
@@ -279,6 +296,17 @@ class Builder:
             piece.fetches.append((slots.host[node], sizes, dense_strides(sizes), value.dtype, value.nbytes, how))
 
 
+def _wire_seeds(encoded: Encoded, piece: Piece, slots: _Slots) -> list[tuple[int, Draw]]:
+    """A slot for each seed of a piece, and how it is drawn."""
+    draws = []
+    for position, source in enumerate(encoded.inputs):
+        if isinstance(source, Draw):
+            piece.host_inputs.append((position, slots.size, SEED_BYTES))
+            draws.append((slots.size, source))
+            slots.size += 1
+    return draws
+
+
 class _Slots:
     """Where the values of a program are while it runs: as tensors, as buffers between its pieces, and as buffers that
     are saved for backward."""
@@ -300,7 +328,7 @@ def _is_op(node: fx.Node) -> bool:
 
 
 def _has_effect(gm: fx.GraphModule, node: fx.Node) -> bool:
-    """Unused, but not removed by `normalise`: it has an effect, such as moving torch's random generator."""
+    """Unused, but not removed by `normalise`: it may have an effect."""
     return not node.users and not nested.is_pure(gm, node)
 
 
@@ -308,6 +336,14 @@ def unsupported_error(issues: Sequence[Issue]) -> errors.UnsupportedOpError:
     """The error for `options={"fallback": "error"}`."""
     text = f"{len(issues)} ops of this graph can't be compiled: {errors.headline(issues)}\n" + errors.describe_issues(issues)
     hint = 'use `options={"fallback": "eager"}` (the default) to run them in eager PyTorch'
+    return errors.UnsupportedOpError(text, "UNSUPPORTED_OP", hint, issues)
+
+
+def checkpoint_error(issues: Sequence[Issue]) -> errors.UnsupportedOpError:
+    """A checkpointed random op must draw the same numbers twice, in two graphs that are compiled apart, so it can't run
+    in eager PyTorch in one of them."""
+    text = "random ops under activation checkpointing can't be compiled:\n" + errors.describe_issues(issues)
+    hint = "leave them out of the checkpointed region, or pass `preserve_rng_state=False` to `checkpoint`"
     return errors.UnsupportedOpError(text, "UNSUPPORTED_OP", hint, issues)
 
 

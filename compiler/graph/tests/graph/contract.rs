@@ -137,3 +137,46 @@ fn lists_are_not_too_deep() {
         g.nodes[0].args[2] = argument("alpha", nested(9));
     });
 }
+
+/// Adds a node that draws from value `seed`.
+fn draw(graph: &mut pb::Graph, seed: u32, stream: i64) {
+    graph.nodes.push(pb::Node {
+        op: "aten.rand.default".into(),
+        args: vec![
+            argument("size", list(vec![])),
+            argument("seed", Kind::Tensor(seed)),
+            argument("stream", Kind::Integer(stream)),
+        ],
+        outputs: vec![meta(pb::DType::Float32, &[])],
+        location: 0,
+    });
+}
+
+#[test]
+fn random_nodes_have_a_seed_and_a_stream_of_their_own() {
+    const RAND: &str = "node 2 (aten.rand.default)";
+    assert!(
+        Graph::decode(&changed(|g| {
+            draw(g, 3, 0);
+            draw(g, 3, 1);
+        }))
+        .is_ok()
+    );
+    refused(RAND, "no seed: an input of role SEED", |g| {
+        draw(g, 3, 0);
+        g.nodes[2].args.remove(1);
+    });
+    refused(RAND, "value 0 is not a seed", |g| draw(g, 0, 0));
+    refused(RAND, "value 3 is not a seed", |g| {
+        draw(g, 3, 0);
+        g.inputs[3].role = pb::input::Role::UserInput.into();
+    });
+    refused(RAND, "its stream should be a number", |g| draw(g, 3, -1));
+    refused("node 3 (aten.rand.default)", "would draw the same numbers as node 2", |g| {
+        draw(g, 3, 4);
+        draw(g, 3, 4);
+    });
+    refused("input 3", "a seed is uint64[2], not int32[]", |g| {
+        g.inputs[3].meta = Some(meta(pb::DType::Int32, &[]));
+    });
+}

@@ -52,8 +52,8 @@ pub(crate) fn graph() -> pb::Graph {
         inputs: vec![
             input(Role::UserInput, rows),
             input(Role::Parameter, f32_2x3()),
-            input(Role::Symbol, scalar.clone()),
-            input(Role::Seed, scalar),
+            input(Role::Symbol, scalar),
+            input(Role::Seed, meta(pb::DType::Uint64, &[2])),
             input(Role::Constant, meta(pb::DType::Bool, &[0])),
         ],
         constants: vec![pb::Constant { meta: Some(meta(pb::DType::Bfloat16, &[2])), data: vec![0, 1, 2, 3] }],

@@ -148,13 +148,13 @@ fn unused_inputs_stay_in_the_signature() {
     let mut g = GraphBuilder::default();
     g.user(I64, [7]);
     let used = g.user(F32, [2]);
-    g.input(InputRole::Seed, I64, []);
+    g.input(InputRole::Seed, U64, [2]);
     let module = lowered(&g.finish(&[(USER, used)])).module;
     let types: Vec<TensorType> = module.input_types().cloned().collect();
     let expected = [
         TensorType::new(ElementType::I64, [7]),
         TensorType::new(ElementType::F32, [2]),
-        TensorType::new(ElementType::I64, []),
+        TensorType::new(ElementType::U64, [2]),
     ];
     assert_eq!(types, expected);
 }

@@ -12,6 +12,7 @@ use tpud_lowering::{LoweringError, LoweringOptions, lower};
 
 pub(crate) const BOOL: DType = DType::Bool;
 pub(crate) const U8: DType = DType::UInt8;
+pub(crate) const U64: DType = DType::UInt64;
 pub(crate) const I32: DType = DType::Int32;
 pub(crate) const I64: DType = DType::Int64;
 pub(crate) const F32: DType = DType::Float32;

@@ -9,6 +9,7 @@ mod indexing;
 mod linear;
 mod nested;
 mod pointwise;
+mod random;
 mod reductions;
 mod shapes;
 mod windows;
