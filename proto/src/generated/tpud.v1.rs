@@ -151,7 +151,7 @@ pub mod input {
         Constant = 3,
         /// an i32 scalar: the actual size of Graph.symbols\[symbol\]
         Symbol = 4,
-        /// a random seed, drawn by the client from torch's generator
+        /// a random seed, uint64\[2\], drawn by the client from torch's generator for every call
         Seed = 5,
     }
     impl Role {
@@ -256,6 +256,8 @@ pub struct Subgraph {
 }
 /// An argument under its name in the ATen schema. Clients send every argument of the schema, defaults filled in,
 /// in schema order; device, layout, pin_memory and memory_format are left out (they do not change values).
+/// A random op has no generator, but `seed`, a tensor of two words (mostly an input of role SEED), and `stream`, a number
+/// that no other node with this seed has.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Argument {
