@@ -13,15 +13,17 @@ torch.library.define("tpud::save_rng_state", "(Tensor seed, int stream) -> Tenso
 torch.library.define("tpud::load_rng_state", "(Tensor state) -> Tensor")
 
 
-@torch.library.impl("tpud::save_rng_state", "CompositeExplicitAutograd")
 def save_rng_state(seed, stream):
     words = seed.view(torch.int64) + torch.tensor([0, stream])
     return torch.nn.functional.pad(words.view(torch.uint8), (0, 5056 - 16))
 
 
-@torch.library.impl("tpud::load_rng_state", "CompositeExplicitAutograd")
 def load_rng_state(state):
     return state[:16].clone().view(torch.uint64)
+
+
+torch.library.impl("tpud::save_rng_state", "CompositeExplicitAutograd", save_rng_state)
+torch.library.impl("tpud::load_rng_state", "CompositeExplicitAutograd", load_rng_state)
 
 
 def words(*values):
