@@ -179,6 +179,11 @@ impl CompileResult {
     }
 
     #[getter]
+    fn checks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        reports::list(py, &self.result.checks, reports::check)
+    }
+
+    #[getter]
     fn serialized<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.result.serialized)
     }

@@ -6,7 +6,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 use tpud_proto::v1::xla_flag::Value;
 use tpud_proto::v1::{CompileOptions, Precision, Target, XlaFlag};
 
-const KNOWN: &str = "platform, topology, precision, xla_flags";
+const KNOWN: &str = "platform, topology, precision, xla_flags, checks, emulate_tpu_precision";
 
 /// Reads the options; absent ones keep the daemon's defaults.
 pub(crate) fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<CompileOptions> {
@@ -18,6 +18,8 @@ pub(crate) fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<CompileOpti
             "platform" => target.platform = value.extract()?,
             "topology" => target.topology = value.extract()?,
             "precision" => parsed.precision = precision(&value.extract::<String>()?)? as i32,
+            "checks" => parsed.checks = value.extract()?,
+            "emulate_tpu_precision" => parsed.emulate_tpu_precision = value.extract()?,
             "xla_flags" => parsed.xla_flags = xla_flags(&value)?,
             _ => {
                 let message = format!("unknown compile option {key:?}; known are {KNOWN}");

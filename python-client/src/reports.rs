@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tpud_proto::v1::{
-    CacheEntry, CompileResult, Counters, DeviceInfo, ExplainCacheReply, KeyComponent, ListCacheReply,
-    ListDevicesReply, PlatformInfo, Report, Signature, StatusReply, TensorMeta, Timings, WorkerStatus,
+    CacheEntry, Check, CompileResult, Counters, DeviceInfo, ExplainCacheReply, KeyComponent, ListCacheReply,
+    ListDevicesReply, PlatformInfo, Report, Signature, StatusReply, TensorMeta, Timings, WorkerStatus, check,
 };
 
 use crate::graph::expr_to_python;
@@ -159,12 +159,24 @@ pub(crate) fn timings<'py>(py: Python<'py>, timings: &Timings) -> Dict<'py> {
     ))
 }
 
+pub(crate) fn check<'py>(py: Python<'py>, check: &Check) -> Dict<'py> {
+    let dict = fields!(py, check, node, op, message);
+    let kind = match check.kind() {
+        check::Kind::IndexError => "index",
+        check::Kind::LinalgError => "linalg",
+        check::Kind::RuntimeError | check::Kind::Unspecified => "runtime",
+    };
+    dict.set_item("kind", kind)?;
+    Ok(dict)
+}
+
 pub(crate) fn compile_result<'py>(py: Python<'py>, result: &CompileResult, outcome: &str) -> Dict<'py> {
     let dict = fields!(py, result, graph_key, module_key);
     dict.set_item("outcome", outcome)?;
     dict.set_item("signature", signature(py, result.signature.as_ref().unwrap_or(&Signature::default()))?)?;
     dict.set_item("report", report(py, result.report.as_ref().unwrap_or(&Report::default()))?)?;
     dict.set_item("timings", timings(py, &result.timings.unwrap_or_default())?)?;
+    dict.set_item("checks", list(py, &result.checks, check)?)?;
     dict.set_item("graph_key_components", list(py, &result.graph_key_components, component)?)?;
     dict.set_item("module_key_components", list(py, &result.module_key_components, component)?)?;
     Ok(dict)

@@ -200,6 +200,17 @@ impl LoweringContext<'_> {
         wrap_dim(self.int(node, name)?, rank)
     }
 
+    /// Refuses dimensions without elements where a reduction has no neutral element: eager PyTorch raises there, too.
+    pub(crate) fn with_elements(&self, x: Value, dims: &[i64]) -> Result<()> {
+        let sizes = self.b.dims(x);
+        match dims.iter().find(|d| sizes.get(**d as usize) == Some(&0)) {
+            Some(d) => Err(RuleError::unsupported(format!(
+                "dimension {d} has no elements, so there is nothing to choose from: eager PyTorch raises here, too"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// `int[]?` of dimensions, wrapped and sorted; none or empty means all of them.
     pub(crate) fn dims(&self, node: &Node, name: &str, rank: usize) -> Result<Vec<i64>> {
         let listed = self.opt_ints(node, name)?.unwrap_or_default();

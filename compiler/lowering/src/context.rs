@@ -3,6 +3,7 @@
 use tpud_graph::{Graph, Node, ValueId};
 use tpud_stablehlo::{Builder, ElementType, Scalar, SourceLocation, TensorType, Value};
 
+use crate::checks::Checks;
 use crate::driver::LoweringOptions;
 use crate::error::{Issue, RuleError};
 use crate::types::element_type;
@@ -19,6 +20,10 @@ pub(crate) struct LoweringContext<'g> {
     pub(crate) issues: Vec<Issue>,
     /// The node of the whole graph inside of which a nested graph is being lowered.
     pub(crate) outer: Option<usize>,
+    /// What eager PyTorch would raise on; see `checks.rs`.
+    pub(crate) checks: Checks,
+    /// Index and op of the node that is lowered; a nested one counts as the node of the whole graph that it is in.
+    pub(crate) current: (usize, String),
 }
 
 impl<'g> LoweringContext<'g> {
@@ -29,6 +34,8 @@ impl<'g> LoweringContext<'g> {
             values: Vec::with_capacity(graph.value_count()),
             issues: Vec::new(),
             outer: None,
+            checks: Checks::default(),
+            current: Default::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tpud_graph::{Arg, Graph, InputRole, Node, OutputRole, TensorMeta};
 use tpud_stablehlo::{Literal, Module, Scalar, TensorType, Value};
 
+use crate::checks::Check;
 use crate::context::LoweringContext;
 use crate::error::{Issue, LoweringError, RuleError};
 use crate::registry::{Outputs, Rule, rule};
@@ -42,6 +43,10 @@ impl Precision {
 pub struct LoweringOptions {
     /// Precision of f32 matrix products.
     pub precision: Precision,
+    /// Build f32 matrix products from the parts of bf16 that a TPU takes, for a CPU.
+    pub emulate_tpu_precision: bool,
+    /// Report what eager PyTorch raises on in one output more.
+    pub checks: bool,
 }
 
 /// A lowered graph.
@@ -51,6 +56,8 @@ pub struct Lowered {
     pub module: Module,
     /// How often each op occurs, most frequent first, then by name.
     pub op_counts: Vec<(String, u32)>,
+    /// What the module's last output, which is not the graph's, tells about; without checks there is no such output.
+    pub checks: Vec<Check>,
 }
 
 /// Lowers a graph with static sizes.
@@ -82,6 +89,7 @@ pub fn lower(graph: &Graph, options: &LoweringOptions) -> Result<Lowered, Loweri
 /// Lowers one node. An unsupported one is noted and its outputs are replaced, so that the rest is checked too.
 pub(crate) fn lower_node(ctx: &mut LoweringContext<'_>, node: &Node) -> Result<(), LoweringError> {
     ctx.locate(node);
+    ctx.current = (ctx.outer.unwrap_or(node.index), node.op.clone());
     let types = node
         .outputs
         .iter()
@@ -160,12 +168,15 @@ fn finish(mut ctx: LoweringContext<'_>, graph: &Graph) -> Result<Lowered, Loweri
         }
         results.push(value);
     }
+    let found = ctx.finish_checks().map_err(|e| broken("checks", &e.to_string()))?;
+    let (flag, checks) = found.unzip();
+    results.extend(flag);
     let module = ctx.b.finish(&results).map_err(|e| broken("module", &e.to_string()))?;
     let mut counts = BTreeMap::new();
     count_ops(&graph.nodes, &mut counts);
     let mut op_counts: Vec<(String, u32)> = counts.into_iter().map(|(op, n)| (op.to_owned(), n)).collect();
     op_counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    Ok(Lowered { module, op_counts })
+    Ok(Lowered { module, op_counts, checks: checks.unwrap_or_default() })
 }
 
 /// Counts nodes, nested ones included.

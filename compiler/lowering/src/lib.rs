@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod args;
+mod checks;
 mod context;
 mod driver;
 mod error;
@@ -14,12 +15,14 @@ mod lines;
 mod nested;
 mod ops;
 mod pointwise;
+mod products;
 mod random;
 mod regions;
 mod registry;
 mod series;
 mod types;
 
+pub use checks::{Check, CheckKind};
 pub use driver::{LOWERING_VERSION, Lowered, LoweringOptions, Precision, lower};
 pub use error::{Issue, LoweringError};
 pub use registry::{Shapes, rule_shapes, supported_ops};

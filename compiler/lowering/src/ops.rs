@@ -10,6 +10,7 @@ mod bins;
 mod bitwise;
 mod bounded;
 mod cast;
+mod check;
 mod compare;
 mod complex;
 mod concat;
@@ -81,6 +82,7 @@ pub(crate) const ALL: &[&[Rule]] = &[
     bitwise::RULES,
     bounded::RULES,
     cast::RULES,
+    check::RULES,
     compare::RULES,
     complex::RULES,
     concat::RULES,

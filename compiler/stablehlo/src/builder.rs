@@ -73,6 +73,11 @@ impl Builder {
         });
     }
 
+    /// Whether the next op goes into the body of another op.
+    pub fn in_region(&self) -> bool {
+        self.scopes.len() > 1
+    }
+
     /// The type of a value.
     pub fn ty(&self, value: Value) -> &TensorType {
         &self.types[value.index()]

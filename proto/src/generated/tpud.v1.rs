@@ -501,6 +501,12 @@ pub struct CompileOptions {
     /// sorted by name, no name twice
     #[prost(message, repeated, tag = "3")]
     pub xla_flags: ::prost::alloc::vec::Vec<XlaFlag>,
+    /// Where eager PyTorch raises on values (an index out of range, …), the executable says so in one output more.
+    #[prost(bool, tag = "4")]
+    pub checks: bool,
+    /// On a CPU: f32 matmuls and convolutions in the parts of bf16 from which a TPU computes them at this precision.
+    #[prost(bool, tag = "5")]
+    pub emulate_tpu_precision: bool,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -624,6 +630,73 @@ pub struct CompileResult {
     pub graph_key_components: ::prost::alloc::vec::Vec<KeyComponent>,
     #[prost(message, repeated, tag = "9")]
     pub module_key_components: ::prost::alloc::vec::Vec<KeyComponent>,
+    /// With CompileOptions.checks: what is checked, in the graph's order. If there is any, the executable has one output
+    /// more than the graph, the last: an i32 scalar, the position in this list of the first check that is violated, or -1.
+    #[prost(message, repeated, tag = "10")]
+    pub checks: ::prost::alloc::vec::Vec<Check>,
+}
+/// Something that eager PyTorch raises on at run time. The caller has the source line: lines are no part of a key.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Check {
+    /// index in Graph.nodes
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    /// overload name
+    #[prost(string, tag = "2")]
+    pub op: ::prost::alloc::string::String,
+    /// what is wrong if the check is violated
+    #[prost(string, tag = "3")]
+    pub message: ::prost::alloc::string::String,
+    /// what eager PyTorch raises
+    #[prost(enumeration = "check::Kind", tag = "4")]
+    pub kind: i32,
+}
+/// Nested message and enum types in `Check`.
+pub mod check {
+    #[allow(clippy::all)]
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Kind {
+        Unspecified = 0,
+        IndexError = 1,
+        RuntimeError = 2,
+        LinalgError = 3,
+    }
+    impl Kind {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "KIND_UNSPECIFIED",
+                Self::IndexError => "INDEX_ERROR",
+                Self::RuntimeError => "RUNTIME_ERROR",
+                Self::LinalgError => "LINALG_ERROR",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "KIND_UNSPECIFIED" => Some(Self::Unspecified),
+                "INDEX_ERROR" => Some(Self::IndexError),
+                "RUNTIME_ERROR" => Some(Self::RuntimeError),
+                "LINALG_ERROR" => Some(Self::LinalgError),
+                _ => None,
+            }
+        }
+    }
 }
 /// One named part of a key.
 #[allow(clippy::all)]
@@ -3763,6 +3836,8 @@ pub struct WorkerLowered {
     /// only for lower_only
     #[prost(string, tag = "6")]
     pub text: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "7")]
+    pub checks: ::prost::alloc::vec::Vec<Check>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -12,6 +12,9 @@ from tpud._tpud import __version__
 
 _ERRORS = (
     "AssertionFailedError",
+    "CheckFailedError",
+    "CheckIndexError",
+    "CheckLinAlgError",
     "CompileError",
     "Error",
     "FallbackWarning",

@@ -38,7 +38,7 @@ def tpud(
         fw_compiler=functools.partial(compile_graph, options=parsed, phase="forward"),
         bw_compiler=functools.partial(compile_graph, options=parsed, phase="backward"),
         inference_compiler=functools.partial(compile_graph, options=parsed, phase="inference"),
-        decompositions=decompositions(),
+        decompositions=decompositions(parsed.checks),
         partition_fn=joint.split,
         keep_inference_input_mutations=False,
     )

@@ -12,7 +12,9 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tpud import nested, seeds
+from tpud.checks import is_check
 from tpud.layout import fills_memory
+from tpud.locations import locate
 from tpud.outputs import VIEWS
 
 aten = torch.ops.aten
@@ -177,9 +179,15 @@ def _copy_nodes(gm: fx.GraphModule, graph: fx.Graph, environment: dict[fx.Node, 
             environment[node] = environment[node.args[0]]
         elif node.target in _STATIC_CHECKS:
             continue
+        elif is_check(node):
+            _copy_node(graph, node, environment).meta.setdefault("val", None)
+        elif _is_linalg_check(node):
+            copy = graph.call_function(node.args[1], known(tuple(node.args[2:])), dict(node.kwargs))
+            copy.meta = {**node.meta, "val": None}
+            environment[node] = (None,)  # AOTAutograd passes None for a token, and takes it
         elif conditions is not None and node.target in (aten._assert_async.msg, aten._assert_async.default):
             message = node.args[1] if len(node.args) > 1 else "an assertion on a tensor failed"
-            conditions.append((environment[node.args[0]], message))
+            conditions.append((environment[node.args[0]], f"{message}\n    at {locate(node)}"))
         elif node.op == "get_attr":
             environment[node] = _copy_attribute(gm, graph, node, attributes)
         elif node.target in nested.INLINED:
@@ -207,6 +215,11 @@ def _copy_attribute(gm: fx.GraphModule, graph: fx.Graph, node: fx.Node, attribut
     copy = graph.get_attr(name)
     copy.meta = dict(node.meta)
     return copy
+
+
+def _is_linalg_check(node: fx.Node) -> bool:
+    """AOTAutograd orders ops that only raise by a token, which it passes from one to the next."""
+    return node.target is torch.ops.higher_order.with_effects and node.args[1] is aten._linalg_check_errors.default
 
 
 def _copy_node(graph: fx.Graph, node: fx.Node, environment: dict[fx.Node, fx.Node]) -> fx.Node:

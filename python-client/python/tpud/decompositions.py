@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from tpud import linear_algebra, neural, quantised
+from tpud.checks import checked
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -25,7 +26,7 @@ KEEP: dict[str, tuple[str, ...]] = {
     "attention": ("_scaled_dot_product_flash_attention_for_cpu",),
     "activations": ("silu", "hardswish", "hardsigmoid", "softplus", "log_sigmoid_forward"),
     "arithmetic": ("addcmul", "addcdiv", "baddbmm", "lerp", "rsub", "floor_divide", "clamp_min", "clamp_max", "sgn"),
-    "selection": ("masked_fill", "tril", "triu", "roll", "index_add", "index_copy"),
+    "selection": ("masked_fill", "tril", "triu", "roll", "index_add", "index_copy", "index_fill"),
     # The copy of a constant is one only by name (`tpud.capture`), and inside of a branch only torch's own op takes a
     # constant that is a real tensor.
     "construction": ("eye", "stack", "linspace", "diag_embed", "lift_fresh_copy"),
@@ -228,13 +229,13 @@ def _overloads(name: str) -> list[Any]:
     return [getattr(op, overload)] if overload else [getattr(op, each) for each in op.overloads()]
 
 
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """The whole table."""
-    return _table(quantised.is_known())
+def decompositions(checks: bool = False) -> dict[Any, Callable[..., Any]]:
+    """The whole table. With `checks` it also asserts what eager PyTorch checks in ops that are taken apart."""
+    return _table(quantised.is_known(), checks)
 
 
 @functools.cache
-def _table(with_quantised: bool) -> dict[Any, Callable[..., Any]]:
+def _table(with_quantised: bool, checks: bool) -> dict[Any, Callable[..., Any]]:
     from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
 
     table = dict(_core_aten_decompositions_post_autograd())
@@ -249,4 +250,4 @@ def _table(with_quantised: bool) -> dict[Any, Callable[..., Any]]:
     table.update(linear_algebra.DECOMPOSITIONS)
     table.update(neural.DECOMPOSITIONS)
     table.update(quantised.table(with_quantised))
-    return table
+    return checked(table) if checks else table

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
+import torch
+
 from tpud.encode import Issue
 from tpud.locations import Location
 
@@ -32,6 +34,24 @@ class UnsupportedOpError(CompileError):
 
 class AssertionFailedError(Error):
     """A `torch._assert_async` in a compiled graph was false."""
+
+
+class CheckFailedError(Error):
+    """With `options={"checks": True}`: values on which eager PyTorch raises a RuntimeError. `op` and `location` say
+    where they came in."""
+
+    def __init__(self, message: str, op: str, location: Location) -> None:
+        self.op = op
+        self.location = location
+        super().__init__(message, "CHECK_FAILED")
+
+
+class CheckIndexError(CheckFailedError, IndexError):
+    """The same where eager PyTorch raises an IndexError."""
+
+
+class CheckLinAlgError(CheckFailedError, torch.linalg.LinAlgError):
+    """The same where eager PyTorch raises a `torch.linalg.LinAlgError`."""
 
 
 class OptionsError(Error, ValueError):

@@ -32,6 +32,9 @@ class Options:
         `tpud.UnsupportedOpError` instead.
     precision: of f32 matmuls and convolutions: "highest", "high" or "medium"; by default what
         `torch.get_float32_matmul_precision()` says when the graph is compiled.
+    emulate_tpu_precision: on a CPU, compute f32 matmuls and convolutions from parts in bf16, as a TPU does at the chosen
+        precision: one product ("medium"), three ("high"), six ("highest").
+    checks: raise where eager PyTorch raises on values (an index out of range, a division by zero, …), after the call.
     xla_flags: XLA debug options by name, e.g. {"xla_cpu_enable_fast_math": False}.
     target: "cpu", "tpu" or a TPU topology such as "v6e:2x2"; by default the daemon's own device.
     timeout: seconds that one compile may take, the queue included; by default no limit.
@@ -40,6 +43,8 @@ class Options:
 
     fallback: str = "eager"
     precision: str | None = None
+    emulate_tpu_precision: bool = False
+    checks: bool = False
     xla_flags: Mapping[str, bool | int | float | str] = dataclasses.field(default_factory=dict)
     target: str = ""
     timeout: float | None = None
@@ -49,8 +54,14 @@ class Options:
         _one_of("fallback", self.fallback, FALLBACKS)
         if self.precision is not None:
             _one_of("precision", self.precision, PRECISIONS)
+        for name in ("emulate_tpu_precision", "checks"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise OptionsError(f"option {name!r} takes True or False, not {value!r}")
         if not isinstance(self.target, str):
             raise OptionsError(f"option 'target' takes a string such as 'v6e:2x2', not {self.target!r}")
+        if self.emulate_tpu_precision and self.target not in ("", "cpu"):
+            raise OptionsError(f"option 'emulate_tpu_precision' is for CPUs: the target {self.target!r} does it by itself")
         if self.timeout is not None and not (isinstance(self.timeout, (int, float)) and self.timeout > 0):
             raise OptionsError(f"option 'timeout' takes a positive number of seconds, not {self.timeout!r}")
         if not isinstance(self.xla_flags, Mapping):
@@ -63,6 +74,9 @@ class Options:
         """What goes to the daemon with a graph."""
         precision = self.precision or torch.get_float32_matmul_precision()
         result: dict[str, Any] = {"precision": precision}
+        for name in ("emulate_tpu_precision", "checks"):
+            if getattr(self, name):
+                result[name] = True
         if self.xla_flags:
             result["xla_flags"] = dict(self.xla_flags)
         if ":" in self.target:

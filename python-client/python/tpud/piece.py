@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._C._dynamo.guards import _empty_strided_cpu as empty_strided
 
-from tpud import _tpud, errors, parameters, progress, session, stats
+from tpud import _tpud, checks, errors, parameters, progress, session, stats
 from tpud.encode import Encoded
 from tpud.options import Options
 from tpud.saved import Held, SavedTensor
@@ -50,6 +50,8 @@ class Piece:
         # as long as autograd wants them
         self.kept: list[tuple[int, int]] = []
         self.saved: list[tuple[int, int]] = []
+        # With any, the executable returns one number more: which of them is the first that is violated, or -1.
+        self.checks: list[checks.Check] = []
         self._loaded: Loaded | None = None
 
     def adopt(self, result: _tpud.CompileResult, connection: _tpud.Connection) -> None:
@@ -101,10 +103,15 @@ class Piece:
             slot, sizes, strides, dtype, nbytes, how = fetch
             tensor = slots[slot] = empty_strided(sizes, strides, dtype)
             outputs.append((how, tensor.data_ptr(), nbytes))
+        if self.checks:
+            flag = empty_strided((), (), torch.int32)
+            outputs.append(("fetch", flag.data_ptr(), flag.nbytes))
         if stats.is_listening():
             buffers = self._timed(loaded, inputs, outputs)
         else:
             buffers = loaded.executable.run(inputs, outputs)
+        if self.checks and (violated := flag.item()) >= 0:
+            checks.fail(self.checks[violated])
         for position, slot in self.kept:
             slots[slot] = buffers[position]
         for position, slot in self.saved:
@@ -162,6 +169,7 @@ def compile_piece(encoded: Encoded, options: Options, encode_seconds: float) -> 
                 request_seconds=time.perf_counter() - started,
             )
             piece = Piece(encoded, options, record)
+            piece.checks = checks.of_result(result, encoded.nodes)
             piece.adopt(result, connection)
             return piece
         except _tpud.RawError as raw:

@@ -204,6 +204,10 @@ pub struct GraphKeyParts<'a> {
     pub padding: &'a str,
     /// Matmul precision of f32: `highest`, `high` or `medium`.
     pub precision: &'a str,
+    /// Whether a CPU computes f32 matrix products as a TPU of that precision would.
+    pub emulation: bool,
+    /// Whether the executable reports what eager PyTorch raises on.
+    pub checks: bool,
     /// XLA flags, each with its value *and type* written out (`bool:true`), so that `true` and `"true"` differ.
     pub xla_flags: &'a [(&'a str, String)],
     /// Version of tpud's lowering: changes whenever the same graph may lower to another module.
@@ -220,6 +224,8 @@ impl GraphKeyParts<'_> {
             .pairs("bucket", self.bucket.iter().map(|(symbol, size)| (*symbol, size.to_string())))
             .text("padding", self.padding)
             .text("precision", self.precision)
+            .text("emulation", if self.emulation { "on" } else { "off" })
+            .text("checks", if self.checks { "on" } else { "off" })
             .pairs("xla_flags", self.xla_flags.iter().map(|(name, value)| (*name, value.clone())))
             .text("lowering", self.lowering);
         self.target.add_to(builder).finish()

@@ -10,6 +10,8 @@ fn graph_parts() -> GraphKeyParts<'static> {
         bucket: &[("s0", 128), ("s1", 8)],
         padding: "mask",
         precision: "highest",
+        emulation: false,
+        checks: false,
         xla_flags: &[],
         lowering: "7",
         target: TARGET,
@@ -39,6 +41,8 @@ fn every_part_changes_the_graph_key() {
     with(GraphKeyParts { bucket: &[("s0", 128)], ..graph_parts() }, "bucket");
     with(GraphKeyParts { padding: "none", ..graph_parts() }, "padding");
     with(GraphKeyParts { precision: "high", ..graph_parts() }, "precision");
+    with(GraphKeyParts { emulation: true, ..graph_parts() }, "emulation");
+    with(GraphKeyParts { checks: true, ..graph_parts() }, "checks");
     with(GraphKeyParts { xla_flags: &on, ..graph_parts() }, "xla_flags");
     with(GraphKeyParts { lowering: "8", ..graph_parts() }, "lowering");
     let typed = GraphKeyParts { xla_flags: &text, ..graph_parts() }.material();

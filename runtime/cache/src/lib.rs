@@ -20,6 +20,8 @@
 //!     bucket: &[("s0", 128)],
 //!     padding: "pow2",
 //!     precision: "highest",
+//!     emulation: false,
+//!     checks: false,
 //!     xla_flags: &[],
 //!     lowering: "1",
 //!     target: Target { platform: "cpu", topology: "", device_kind: "x86-64+avx2", plugin: "xla-cpu 0.0.1" },

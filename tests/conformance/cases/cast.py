@@ -88,6 +88,4 @@ CASES = [
     *(case(f"aten.{op}.default", same) for op in IDENTITIES),
     case("aten.copy.default", copies),
     case("aten.view.dtype", views),
-    case("aten._assert_async.msg", lambda: [S(torch.tensor(True), "message")]),
-    case("aten._assert_async.default", lambda: [S(torch.tensor(True))]),
 ]

@@ -18,6 +18,7 @@ pub(crate) fn arg_extreme(
     dim: usize,
     max: bool,
 ) -> Result<(Value, Value), RuleError> {
+    ctx.with_elements(x, &[dim as i64])?;
     let source = ctx.b.element(x);
     let x = if source == ElementType::Bool { ctx.convert(x, ElementType::I8)? } else { x };
     let element = ctx.b.element(x);

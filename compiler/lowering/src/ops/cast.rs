@@ -8,7 +8,7 @@ use tpud_stablehlo::ElementType;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::pointwise::Lowering;
-use crate::registry::{Outputs, Rule};
+use crate::registry::Rule;
 
 // aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None,
 //   bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor
@@ -66,13 +66,6 @@ fn lower_view_dtype(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     Ok(ctx.convert(viewed, to.element)?.into())
 }
 
-// aten::_assert_async.msg(Tensor self, str assert_msg) -> ()
-// aten::_assert_async(Tensor self) -> ()
-// A compiled module can't raise on the data of a tensor: the check is dropped, its condition is not computed.
-fn lower_assert_async(_: &mut LoweringContext<'_>, node: &Node) -> Lowering {
-    Ok(Outputs(vec![None; node.outputs.len()]))
-}
-
 /// The rules of this family.
 pub(crate) const RULES: &[Rule] = &[
     Rule::new("aten._to_copy.default", lower_to_copy),
@@ -85,6 +78,4 @@ pub(crate) const RULES: &[Rule] = &[
     Rule::new("aten.contiguous.default", lower_identity),
     Rule::new("aten.copy.default", lower_copy),
     Rule::new("aten.view.dtype", lower_view_dtype),
-    Rule::new("aten._assert_async.msg", lower_assert_async),
-    Rule::new("aten._assert_async.default", lower_assert_async),
 ];

@@ -7,6 +7,7 @@ use tpud_stablehlo::{ConvolutionDims, ElementType, Scalar, Value};
 
 use crate::context::LoweringContext;
 use crate::error::RuleError;
+use crate::products;
 use crate::registry::{Outputs, Rule};
 use crate::types::accumulation_type;
 
@@ -65,9 +66,7 @@ pub(super) fn convolve(
     kernel: Value,
     dims: &ConvolutionDims,
 ) -> Result<Value, RuleError> {
-    let result = accumulation_type(ctx.b.element(x));
-    let precision = ctx.options.precision.xla_name();
-    Ok(ctx.b.convolution(x, kernel, dims, result, precision)?)
+    Ok(products::convolution(&mut ctx.b, ctx.options, x, kernel, dims)?)
 }
 
 fn forward(ctx: &mut LoweringContext<'_>, x: Value, kernel: Value, g: &Geometry) -> Result<Value, RuleError> {

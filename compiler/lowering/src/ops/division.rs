@@ -3,12 +3,13 @@
 //! XLA may turn a division by a broadcast operand into a product with its reciprocal: 1 ulp, and 0 for divisors whose
 //! reciprocal is subnormal.
 //!
-//! Integer division by zero: eager torch raises an error, which compiled code can't. It gives XLA's answer, -1 (all
-//! bits set), and the dividend as remainder.
+//! Integer division by zero: eager torch raises an error, which compiled code does only with the option `checks`. Without
+//! it, the result is XLA's answer, -1 (all bits set), and the dividend as remainder.
 
 use tpud_graph::Node;
 use tpud_stablehlo::{Direction, Scalar, Value};
 
+use crate::checks::CheckKind;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::pointwise::{Built, Lowering, pointwise};
@@ -49,6 +50,7 @@ fn lower_div_mode(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
         Some("floor") => lower_floor_divide(ctx, node),
         Some("trunc") => pointwise(ctx, node, ["self"], |ctx, [x]| {
             let y = divisor(ctx, node)?;
+            check_divisor(ctx, y)?;
             let quotient = ctx.b.div(x, y)?;
             if !ctx.b.element(x).is_float() {
                 return Ok(quotient);
@@ -71,8 +73,18 @@ fn lower_div_mode(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 fn lower_floor_divide(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     pointwise(ctx, node, ["self"], |ctx, [x]| {
         let y = ctx.exact_operand(node, "other")?;
+        check_divisor(ctx, y)?;
         if ctx.b.element(x).is_float() { float_floor_divide(ctx, x, y) } else { int_floor_divide(ctx, x, y) }
     })
+}
+
+/// Eager PyTorch raises on an integer division by zero.
+fn check_divisor(ctx: &mut LoweringContext<'_>, divisor: Value) -> Result<(), RuleError> {
+    if !ctx.checking() || !ctx.b.element(divisor).is_integer() {
+        return Ok(());
+    }
+    let by_zero = ctx.compare_number(Direction::Eq, divisor, 0.0)?;
+    ctx.check(by_zero, CheckKind::Runtime, "ZeroDivisionError: an integer is divided by zero")
 }
 
 fn int_floor_divide(ctx: &mut LoweringContext<'_>, x: Value, y: Value) -> Built {
@@ -123,6 +135,7 @@ fn signs_differ(ctx: &mut LoweringContext<'_>, rest: Value, divisor: Value) -> B
 // aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
 fn lower_remainder(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     pointwise(ctx, node, ["self", "other"], |ctx, [x, y]| {
+        check_divisor(ctx, y)?;
         let rest = ctx.b.rem(x, y)?;
         if ctx.b.element(x).is_unsigned_integer() {
             return Ok(rest);
@@ -136,7 +149,10 @@ fn lower_remainder(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 // aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor
 // aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor
 fn lower_fmod(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
-    pointwise(ctx, node, ["self", "other"], |ctx, [x, y]| Ok(ctx.b.rem(x, y)?))
+    pointwise(ctx, node, ["self", "other"], |ctx, [x, y]| {
+        check_divisor(ctx, y)?;
+        Ok(ctx.b.rem(x, y)?)
+    })
 }
 
 // aten::reciprocal(Tensor self) -> Tensor

@@ -3,6 +3,7 @@
 use tpud_graph::Node;
 use tpud_stablehlo::{Direction, ElementType, Monoid, Scalar, TensorType, Value};
 
+use crate::checks::CheckKind;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::indices::{Combine, Target};
@@ -62,6 +63,26 @@ fn largest(
     Ok((ctx.select_or(found, max, 0.0)?, ctx.select_or(found, source, 0.0)?))
 }
 
+/// What eager PyTorch raises on: rows that don't exist, bags that don't start at 0 or end after the last index.
+fn check_bags(
+    ctx: &mut LoweringContext<'_>,
+    (indices, rows): (Value, i64),
+    (offsets, count): (Value, i64),
+) -> Result<(), RuleError> {
+    if !ctx.checking() {
+        return Ok(());
+    }
+    ctx.check_index(indices, (0, rows), false, CheckKind::Runtime)?;
+    if ctx.b.ty(offsets).elements() == 0 {
+        return Ok(());
+    }
+    let first = ctx.b.slice_dim(offsets, 0, 0, 1, 1)?;
+    ctx.check_range(first, 0..1, CheckKind::Runtime, || "offsets[0] has to be 0".to_owned())?;
+    ctx.check_range(offsets, 0..count + 1, CheckKind::Index, || {
+        format!("an offset is out of range for {count} indices: valid are 0 to {count}")
+    })
+}
+
 // aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0,
 //   bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1)
 //   -> (Tensor, Tensor, Tensor, Tensor)
@@ -75,11 +96,12 @@ fn lower_embedding_bag(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let types = (0..4).map(|i| ctx.output_type(node, i)).collect::<Result<Vec<_>, _>>()?;
     let (weight, indices) = (ctx.tensor(node, "weight")?, ctx.tensor(node, "indices")?);
     let (bags, count) = (types[0].dims[0], ctx.b.dims(indices)[0]);
+    let offsets = ctx.tensor(node, "offsets")?;
+    check_bags(ctx, (indices, ctx.b.dims(weight)[0]), (offsets, count))?;
     if types[0].elements() == 0 || count == 0 {
         let zeros = types.iter().map(|ty| ctx.b.splat(Scalar::Int(0), ty)).collect::<Result<Vec<_>, _>>()?;
         return Ok(zeros.into());
     }
-    let offsets = ctx.tensor(node, "offsets")?;
     // With include_last_offset the last entry starts no bag.
     let starts = ctx.b.slice_dim(offsets, 0, 0, bags, 1)?;
     let bag = bag_of(ctx, starts, count)?;

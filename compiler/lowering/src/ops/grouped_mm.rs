@@ -13,6 +13,7 @@ use super::scan::prefix_sum;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::indices::index_element;
+use crate::products;
 use crate::registry::{Outputs, Rule};
 use crate::types::accumulation_type;
 
@@ -159,7 +160,7 @@ fn rows_times_matrices(
         return Ok(ctx.b.splat(Scalar::Int(0), out)?);
     }
     let tiles = tiles(ctx, ends, out.dims[0])?;
-    let precision = ctx.options.precision.xla_name();
+    let options = ctx.options;
     let dims = DotDims { lhs_contract: vec![1], rhs_contract: vec![contract - 1], ..DotDims::default() };
     let x = with_margin(ctx, x, &tiles)?;
     let zeros = ctx.b.splat(Scalar::Int(0), out)?;
@@ -167,8 +168,7 @@ fn rows_times_matrices(
     let sum = for_each(ctx, &tiles, &[x, weight], zeros, |b, tile, constants, state| {
         let rows = tile.rows(b, constants[0])?;
         let matrix = tile.matrix(b, constants[1])?;
-        let wide = accumulation_type(b.element(rows));
-        let product = b.dot_general(rows, matrix, &dims, wide, precision)?;
+        let product = products::dot(b, options, rows, matrix, &dims)?;
         let product = b.convert(product, out.element)?;
         // A zero times an infinite weight is NaN: clear other groups' rows again. Later tiles fill them.
         let product = tile.masked(b, product)?;
@@ -190,14 +190,14 @@ fn matrices_of_rows(
         return Ok(ctx.b.splat(Scalar::Int(0), out)?);
     }
     let tiles = tiles(ctx, ends, rows)?;
-    let precision = ctx.options.precision.xla_name();
+    let options = ctx.options;
     let dims = DotDims { lhs_contract: vec![0], rhs_contract: vec![0], ..DotDims::default() };
     let (left, right) = (with_margin(ctx, left, &tiles)?, with_margin(ctx, right, &tiles)?);
     let wide: ElementType = accumulation_type(out.element);
     let zeros = ctx.b.splat(Scalar::Int(0), &out.with_element(wide))?;
     let sum = for_each(ctx, &tiles, &[left, right], zeros, |b, tile, constants, state| {
         let (left, right) = (tile.rows(b, constants[0])?, tile.rows(b, constants[1])?);
-        let product = b.dot_general(left, right, &dims, wide, precision)?;
+        let product = products::dot(b, options, left, right, &dims)?;
         let old = tile.matrix(b, state)?;
         let new = b.add(old, product)?;
         let new = b.reshape(new, &[1, out.dims[1], out.dims[2]])?;

@@ -7,6 +7,7 @@ use tpud_graph::Node;
 use tpud_stablehlo::{Binary, Direction, ElementType, Monoid, Scalar, TensorType, Value};
 
 use super::scan::prefix_sum;
+use crate::checks::CheckKind;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::indices::index_element;
@@ -63,6 +64,11 @@ fn lower_bucketize(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 /// A `sorter` does not matter: how many elements lie before a value does not depend on their order.
 fn lower_searchsorted(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let sequence = ctx.tensor(node, "sorted_sequence")?;
+    if let Some(sorter) = ctx.opt_tensor(node, "sorter")? {
+        let last = ctx.b.rank(sequence).saturating_sub(1);
+        let size = ctx.b.dims(sequence).last().copied().unwrap_or(1);
+        ctx.check_index(sorter, (last, size), false, CheckKind::Runtime)?;
+    }
     search(ctx, node, ("sorted_sequence", sequence), "self")
 }
 
@@ -76,12 +82,26 @@ fn lower_repeat_interleave(ctx: &mut LoweringContext<'_>, node: &Node) -> Loweri
         ));
     }
     let repeats = ctx.tensor(node, "repeats")?;
+    check_repeats(ctx, repeats, ty.elements())?;
     let element = index_element(ty.elements());
     let repeats = ctx.convert(repeats, element)?;
     let ends = prefix_sum(ctx, repeats, 0)?;
     let places = ctx.b.iota(&ty.with_element(element), 0)?;
     let out = count_before(ctx, ends, places, true)?;
     Ok(ctx.convert(out, ty.element)?.into())
+}
+
+/// Eager PyTorch raises on negative counts and on counts that don't sum up to the size that was promised.
+fn check_repeats(ctx: &mut LoweringContext<'_>, repeats: Value, size: i64) -> Result<(), RuleError> {
+    if !ctx.checking() {
+        return Ok(());
+    }
+    ctx.check_range(repeats, 0..i64::MAX, CheckKind::Runtime, || "repeats can not be negative".to_owned())?;
+    let wide = ctx.convert(repeats, ElementType::I64)?;
+    let sum = ctx.b.reduce_monoid(wide, Monoid::Sum, &[0])?;
+    ctx.check_range(sum, size..size + 1, CheckKind::Runtime, || {
+        format!("the repeats do not sum up to output_size, which is {size}")
+    })
 }
 
 /// The range of a histogram: as given, or from the data when both limits are equal; never empty.
@@ -93,6 +113,12 @@ fn limits(ctx: &mut LoweringContext<'_>, node: &Node, x: Value) -> Result<(Value
         low_value = ctx.b.reduce_monoid(x, Monoid::Min, &[0])?;
         high_value = ctx.b.reduce_monoid(x, Monoid::Max, &[0])?;
     }
+    if ctx.checking() && element.is_float() {
+        let (low_finite, high_finite) = (ctx.b.is_finite(low_value)?, ctx.b.is_finite(high_value)?);
+        let finite = ctx.b.and(low_finite, high_finite)?;
+        let violated = ctx.b.not(finite)?;
+        ctx.check(violated, CheckKind::Runtime, "the range of the data is not finite")?;
+    }
     let (zero, one) = (ctx.scalar(Scalar::Int(0), element)?, ctx.scalar(Scalar::Int(1), element)?);
     let same = ctx.b.compare(Direction::Eq, low_value, high_value)?;
     let widen = ctx.b.select(same, one, zero)?;
@@ -101,7 +127,7 @@ fn limits(ctx: &mut LoweringContext<'_>, node: &Node, x: Value) -> Result<(Value
 
 // aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor
 /// Elements outside of the limits, and NaN, are not counted; the last bin includes its upper edge. Where eager raises
-/// because the data are not finite and give the limits, nothing is counted.
+/// because the data are not finite and give the limits, nothing is counted (see `checks.rs`).
 fn lower_histc(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let ty = ctx.output_type(node, 0)?;
     let bins = ctx.int(node, "bins")?;

@@ -1,8 +1,9 @@
 //! Advanced indexing: `x[i, :, j]` and assignment to it. See `indices.rs` for indices out of range.
 
 use tpud_graph::Node;
-use tpud_stablehlo::{ElementType, GatherDims, Scalar, ScatterDims, Value};
+use tpud_stablehlo::{Direction, ElementType, GatherDims, Monoid, Scalar, ScatterDims, Value};
 
+use crate::checks::CheckKind;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::indices::{Combine, Target, index_element};
@@ -71,6 +72,11 @@ fn advanced(
     let mut result: Vec<i64> =
         (0..dims.len()).filter(|d| !addressed.contains(&(*d as i64))).map(|d| dims[d]).collect();
     result.splice(at..at, batch.iter().copied());
+    if !result.contains(&0) {
+        for &(d, index) in &given {
+            ctx.check_index(index, (d, dims[d]), true, CheckKind::Index)?;
+        }
+    }
     let windows = (0..at).chain(at + batch.len()..result.len()).map(|d| d as i64).collect();
     let vector_dim = batch.len() as i64;
     let components = match components[..] {
@@ -166,6 +172,11 @@ fn put_masked(
         sizes.insert(0, 1);
     }
     let values = ctx.b.reshape(values, &sizes)?;
+    if sizes[at] != 1 {
+        let message =
+            format!("{} values are assigned to another number of true elements in the mask", sizes[at]);
+        check_count(ctx, mask, (Direction::Ne, sizes[at]), message)?;
+    }
     let values = if sizes[at] == 1 {
         values
     } else if sizes[at] == 0 {
@@ -184,6 +195,24 @@ fn put_masked(
     let mask = ctx.b.broadcast_in_dim(mask, &ty.dims, &map)?;
     let new = if accumulate { ctx.b.add(x, values)? } else { values };
     Ok(ctx.b.select(mask, new, x)?.into())
+}
+
+/// States that eager PyTorch raises where the number of true elements has this relation to `limit`.
+pub(crate) fn check_count(
+    ctx: &mut LoweringContext<'_>,
+    mask: Value,
+    (relation, limit): (Direction, i64),
+    message: String,
+) -> Result<(), RuleError> {
+    if !ctx.checking() {
+        return Ok(());
+    }
+    let ones = ctx.convert(mask, ElementType::I64)?;
+    let all: Vec<i64> = (0..ctx.b.rank(mask) as i64).collect();
+    let count = ctx.b.reduce_monoid(ones, Monoid::Sum, &all)?;
+    let limit = ctx.fill_like(Scalar::Int(limit), count)?;
+    let violated = ctx.b.compare(relation, count, limit)?;
+    ctx.check(violated, CheckKind::Runtime, message)
 }
 
 /// For each element of the flat mask: how many true elements come before it, at most `limit - 1`.

@@ -5,6 +5,7 @@ use tpud_graph::Node;
 use tpud_stablehlo::{Direction, ElementType, Scalar, TensorType, Value};
 
 use super::scatter::{Reduction, reduce_into};
+use crate::checks::CheckKind;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::indices::{Combine, Target};
@@ -22,6 +23,19 @@ fn along(ctx: &mut LoweringContext<'_>, node: &Node) -> Result<(Value, usize, Va
     let count = ctx.b.ty(index).elements();
     let index = ctx.b.reshape(index, &[count])?;
     Ok((x, dim, index))
+}
+
+/// Eager PyTorch raises on positions out of range, if the tensor that is written to has elements.
+fn check_lines(
+    ctx: &mut LoweringContext<'_>,
+    (x, dim, index): (Value, usize, Value),
+    wraps: bool,
+) -> Result<(), RuleError> {
+    if ctx.b.ty(x).elements() == 0 {
+        return Ok(());
+    }
+    let size = ctx.b.dims(x)[dim];
+    ctx.check_index(index, (dim, size), wraps, CheckKind::Index)
 }
 
 /// The tensor argument `name`, in the sizes of `x` with as many lines along `dim` as there are indices.
@@ -47,7 +61,9 @@ fn shaped(ctx: &mut LoweringContext<'_>, node: &Node, out: Value) -> Lowering {
 // aten::index_select(Tensor self, int dim, Tensor index) -> Tensor
 fn lower_index_select(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let (x, dim, index) = along(ctx, node)?;
-    let index = ctx.index(index, ctx.b.dims(x)[dim])?;
+    let size = ctx.b.dims(x)[dim];
+    ctx.check_index(index, (dim, size), false, CheckKind::Index)?;
+    let index = ctx.index(index, size)?;
     let out = ctx.take_along(x, index, dim)?;
     shaped(ctx, node, out)
 }
@@ -55,6 +71,7 @@ fn lower_index_select(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 // aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor
 fn lower_index_add(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let (x, dim, index) = along(ctx, node)?;
+    check_lines(ctx, (x, dim, index), false)?;
     let mut source = lines(ctx, node, "source", (x, dim, index))?;
     let alpha = ctx.opt_number(node, "alpha")?.unwrap_or(Scalar::Int(1));
     if alpha.as_f64() != 1.0 || matches!(alpha, Scalar::Complex(..)) {
@@ -71,6 +88,7 @@ fn lower_index_add(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 /// One line (a cache that grows by a token) is written in place.
 fn lower_index_copy(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let (x, dim, index) = along(ctx, node)?;
+    check_lines(ctx, (x, dim, index), false)?;
     let source = lines(ctx, node, "source", (x, dim, index))?;
     let ty = ctx.b.ty(x).clone();
     let position = ctx.index(index, ty.dims[dim])?;
@@ -90,6 +108,7 @@ fn lower_index_copy(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 // aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor
 fn lower_index_fill(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let (x, dim, index) = along(ctx, node)?;
+    check_lines(ctx, (x, dim, index), true)?;
     let mut ty = ctx.b.ty(x).clone();
     let index = ctx.wrapped_index(index, ty.dims[dim])?;
     ty.dims[dim] = ctx.b.ty(index).elements();
@@ -102,6 +121,7 @@ fn lower_index_fill(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 // aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor
 fn lower_index_reduce(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let (x, dim, index) = along(ctx, node)?;
+    check_lines(ctx, (x, dim, index), false)?;
     let source = lines(ctx, node, "source", (x, dim, index))?;
     let reduction = Reduction::named(ctx, node)?;
     let include_self = ctx.boolean(node, "include_self")?;
@@ -115,7 +135,9 @@ fn lower_index_reduce(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 fn lower_embedding(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let weight = ctx.tensor(node, "weight")?;
     let indices = ctx.tensor(node, "indices")?;
-    let indices = ctx.index(indices, ctx.b.dims(weight)[0])?;
+    let rows = ctx.b.dims(weight)[0];
+    ctx.check_index(indices, (0, rows), false, CheckKind::Index)?;
+    let indices = ctx.index(indices, rows)?;
     Ok(ctx.take_along(weight, indices, 0)?.into())
 }
 
@@ -158,6 +180,7 @@ fn flat(ctx: &mut LoweringContext<'_>, node: &Node) -> Result<(Value, Value), Ru
     let count = ctx.b.ty(x).elements();
     let x = ctx.b.reshape(x, &[count])?;
     let index = ctx.tensor(node, "index")?;
+    ctx.check_index(index, (0, count), true, CheckKind::Index)?;
     let index = ctx.wrapped_index(index, count)?;
     Ok((x, index))
 }
@@ -188,6 +211,8 @@ fn lower_masked_scatter(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering 
     let mask = ctx.operand(node, "mask", &ty.with_element(ElementType::Bool))?;
     let source = ctx.tensor(node, "source")?;
     let count = ctx.b.ty(source).elements();
+    let message = format!("the source has {count} elements, fewer than the mask has true ones");
+    super::index::check_count(ctx, mask, (Direction::Gt, count), message)?;
     if count == 0 || ty.elements() == 0 {
         return Ok(x.into());
     }

@@ -7,8 +7,8 @@ use tpud_stablehlo::{DotDims, ElementType, Scalar, Value};
 
 use crate::context::LoweringContext;
 use crate::error::RuleError;
+use crate::products;
 use crate::registry::{Outputs, Rule};
-use crate::types::accumulation_type;
 
 type Lowering = Result<Outputs, RuleError>;
 
@@ -23,8 +23,7 @@ pub(crate) fn dot(
     if element == ElementType::Bool {
         return Err(RuleError::unsupported("a matrix product of bool tensors is not defined"));
     }
-    let precision = ctx.options.precision.xla_name();
-    Ok(ctx.b.dot_general(lhs, rhs, dims, accumulation_type(element), precision)?)
+    Ok(products::dot(&mut ctx.b, ctx.options, lhs, rhs, dims)?)
 }
 
 /// The product of the last two dimensions; all before them are batch dimensions.

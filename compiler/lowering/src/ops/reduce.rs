@@ -110,6 +110,7 @@ fn extreme(ctx: &mut LoweringContext<'_>, x: Value, max: bool, dims: &[i64]) -> 
 fn lower_extreme(ctx: &mut LoweringContext<'_>, node: &Node, max: bool) -> Lowering {
     let x = ctx.tensor(node, "self")?;
     let dims = reduced_dims(ctx, node, x)?;
+    ctx.with_elements(x, &dims)?;
     let out = extreme(ctx, x, max, &dims)?;
     Ok(finish(ctx, node, 0, out)?.into())
 }
@@ -130,6 +131,7 @@ fn lower_amin(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 fn lower_aminmax(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let x = ctx.tensor(node, "self")?;
     let dims = reduced_dims(ctx, node, x)?;
+    ctx.with_elements(x, &dims)?;
     let low = extreme(ctx, x, false, &dims)?;
     let high = extreme(ctx, x, true, &dims)?;
     Ok([finish(ctx, node, 0, low)?, finish(ctx, node, 1, high)?].into())

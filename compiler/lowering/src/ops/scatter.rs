@@ -4,6 +4,7 @@
 use tpud_graph::Node;
 use tpud_stablehlo::{Direction, ElementType, GatherDims, Monoid, Scalar, Value};
 
+use crate::checks::CheckKind;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::indices::{Combine, Target};
@@ -137,6 +138,7 @@ fn lower_gather(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     if size == 0 {
         return Err(RuleError::unsupported("every index into a dimension without elements is out of range"));
     }
+    ctx.check_index(index, (dim, size), false, CheckKind::Runtime)?;
     let sizes = ctx.b.dims(index).to_vec();
     let x = crop(ctx, x, &sizes, Some(dim))?;
     let index = ctx.index(index, size)?;
@@ -163,6 +165,7 @@ fn prepare(
     let (x, index) = (at_least_1d(ctx, x)?, at_least_1d(ctx, index)?);
     let ty = ctx.b.ty(x).clone();
     let dim = ctx.dim(node, "dim", ty.rank())?;
+    ctx.check_index(index, (dim, ty.dims[dim]), false, CheckKind::Runtime)?;
     if ty.elements() == 0 || ctx.b.ty(index).elements() == 0 {
         return Ok((x, None));
     }

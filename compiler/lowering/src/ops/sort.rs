@@ -179,6 +179,7 @@ fn middle(
 fn median_along(ctx: &mut LoweringContext<'_>, node: &Node, ignore_nan: bool) -> Lowering {
     let x = ctx.tensor(node, "self")?;
     let dim = ctx.dim(node, "dim", ctx.b.rank(x))?;
+    ctx.with_elements(x, &[dim as i64])?;
     let sorted = sorted(ctx, x, dim, SortOrder::Ascending)?;
     let place = middle(ctx, sorted.values, dim, ignore_nan)?;
     sorted.pick(ctx, node, place)
@@ -227,6 +228,7 @@ fn lower_nanmedian_dim(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
 fn lower_mode(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let x = ctx.tensor(node, "self")?;
     let dim = ctx.dim(node, "dim", ctx.b.rank(x))?;
+    ctx.with_elements(x, &[dim as i64])?;
     let sorted = sorted(ctx, x, dim, SortOrder::Ascending)?;
     let dims = ctx.b.dims(sorted.values).to_vec();
     let n = dims[dim];

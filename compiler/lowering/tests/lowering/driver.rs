@@ -252,7 +252,8 @@ fn precision_reaches_matrix_products() {
     for (precision, name) in
         [(Precision::Highest, "HIGHEST"), (Precision::High, "HIGH"), (Precision::Medium, "DEFAULT")]
     {
-        let text = lower(&graph, &LoweringOptions { precision }).unwrap().module.to_string();
+        let text =
+            lower(&graph, &LoweringOptions { precision, ..Default::default() }).unwrap().module.to_string();
         assert!(text.contains(&format!("#stablehlo<precision {name}>")), "{text}");
     }
 }

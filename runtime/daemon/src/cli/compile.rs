@@ -28,6 +28,12 @@ pub(super) struct CompileArgs {
     /// Precision of f32 matrix products.
     #[arg(long, default_value = "highest", value_parser = ["highest", "high", "medium"])]
     precision: String,
+    /// On the CPU: compute f32 matrix products as a TPU of that precision would.
+    #[arg(long)]
+    emulate_tpu_precision: bool,
+    /// Report where eager PyTorch would raise on values in one output more.
+    #[arg(long)]
+    checks: bool,
     /// Write the StableHLO text to a file instead of compiling.
     #[arg(long, value_name = "FILE")]
     stablehlo: Option<PathBuf>,
@@ -64,7 +70,13 @@ pub(super) async fn run(args: &CompileArgs, output: Output) -> Result<(), Failur
         _ => v1::Precision::Highest,
     };
     let target = Some(graph_file::target(&args.target));
-    let options = Some(v1::CompileOptions { target, precision: precision.into(), xla_flags });
+    let options = Some(v1::CompileOptions {
+        target,
+        precision: precision.into(),
+        xla_flags,
+        checks: args.checks,
+        emulate_tpu_precision: args.emulate_tpu_precision,
+    });
     let channel = connect(&args.common, Absent::Start).await?;
     let mut client = CompileClient::new(channel).max_decoding_message_size(MAX_REPLY);
     if let Some(path) = &args.stablehlo {

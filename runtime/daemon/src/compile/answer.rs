@@ -168,6 +168,7 @@ fn encode(compiled: &Compiled, want_serialized: bool) -> v1::CompileResult {
         serialized: if want_serialized { compiled.executable.to_vec() } else { Vec::new() },
         graph_key_components: crate::inspect::components(compiled.graph_key.components()),
         module_key_components: crate::inspect::components(compiled.module_key.components()),
+        checks: compiled.metadata.checks.clone(),
     }
 }
 

@@ -83,6 +83,7 @@ impl Compiler {
         options::check(&options)?;
         let target = ResolvedTarget::resolve(options.target.as_ref(), &self.own)?;
         options.target = Some(target.to_proto());
+        options::check_emulation(&options, target.platform)?;
         options::add_defaults(&mut options, target.platform);
         let precision = options::precision(&options)?;
         options.precision = precision.into();
@@ -97,6 +98,8 @@ impl Compiler {
             bucket: &[],
             padding: "none",
             precision: options::precision_name(precision),
+            emulation: options.emulate_tpu_precision,
+            checks: options.checks,
             xla_flags: &options::flag_texts(&options),
             lowering: &tpud_lowering::LOWERING_VERSION.to_string(),
             target: key_target(&target, &device_kind, &plugin),
@@ -239,6 +242,7 @@ impl Compiler {
             module_bytes: lowered.module.len() as u64,
             signature: lowered.signature,
             ops: lowered.ops,
+            checks: lowered.checks,
         };
         let record = GraphRecord { module_key: module_key.key(), metadata: metadata.encode_to_vec().into() };
         let record = Entry::new(prepared.key.clone(), record.encode());

@@ -32,6 +32,16 @@ pub(crate) fn check(options: &v1::CompileOptions) -> Result<()> {
     }
 }
 
+/// Refuses an emulation of a TPU on one.
+pub(crate) fn check_emulation(options: &v1::CompileOptions, platform: Platform) -> Result<()> {
+    if options.emulate_tpu_precision && platform != Platform::Cpu {
+        let why =
+            "emulate_tpu_precision shows on a CPU what a TPU computes; this target is one, so leave it out";
+        return Err(DaemonError::InvalidOptions(why.to_owned()));
+    }
+    Ok(())
+}
+
 /// Flags that hold unless the client sets them, by platform. They go into keys like the client's own.
 const CPU_DEFAULTS: [(&str, bool); 1] = [
     // XLA's own default compares in a way that loses NaN in min, max and clamp. In torch NaN wins.
@@ -130,6 +140,15 @@ mod tests {
         let mut tpu = v1::CompileOptions::default();
         add_defaults(&mut tpu, Platform::Tpu);
         assert!(tpu.xla_flags.is_empty());
+    }
+
+    #[test]
+    fn only_a_cpu_emulates() {
+        let options = v1::CompileOptions { emulate_tpu_precision: true, ..Default::default() };
+        check_emulation(&options, Platform::Cpu).unwrap();
+        check_emulation(&v1::CompileOptions::default(), Platform::Tpu).unwrap();
+        let refused = check_emulation(&options, Platform::Tpu).unwrap_err().to_string();
+        assert!(refused.contains("emulate_tpu_precision"), "{refused}");
     }
 
     #[test]

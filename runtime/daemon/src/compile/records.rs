@@ -12,6 +12,8 @@ pub(crate) struct GraphMetadata {
     pub(crate) ops: Vec<v1::OpCount>,
     #[prost(uint64, tag = "3")]
     pub(crate) module_bytes: u64,
+    #[prost(message, repeated, tag = "4")]
+    pub(crate) checks: Vec<v1::Check>,
 }
 
 /// Beside a module's executable.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use tpud_graph::{Graph, TensorMeta};
-use tpud_lowering::{Lowered, LoweringOptions};
+use tpud_lowering::{CheckKind, Lowered, LoweringOptions};
 use tpud_proto::v1::{self, worker_reply::Reply};
 
 use super::capacity::needed_and_available;
@@ -101,29 +101,54 @@ fn lower(job: &v1::WorkerJob, options: &v1::CompileOptions) -> Result<(v1::Worke
         v1::Precision::High => tpud_lowering::Precision::High,
         v1::Precision::Medium => tpud_lowering::Precision::Medium,
     };
-    let Lowered { module, op_counts, .. } = tpud_lowering::lower(&graph, &LoweringOptions { precision })?;
+    let how = LoweringOptions {
+        precision,
+        emulate_tpu_precision: options.emulate_tpu_precision,
+        checks: options.checks,
+    };
+    let Lowered { module, op_counts, checks } = tpud_lowering::lower(&graph, &how)?;
     let lower_seconds = started.elapsed().as_secs_f64();
     let started = Instant::now();
     let bytes = tpud_mlir::to_bytecode(&module)?;
     let serialize_seconds = started.elapsed().as_secs_f64();
     let lowered = v1::WorkerLowered {
         module: bytes,
-        signature: Some(signature(&graph)),
+        signature: Some(signature(&graph, !checks.is_empty())),
         ops: op_counts.into_iter().map(|(op, count)| v1::OpCount { op, count }).collect(),
         lower_seconds,
         serialize_seconds,
+        checks: checks.into_iter().map(check).collect(),
         text: if job.lower_only { module.to_string() } else { String::new() },
     };
     Ok((lowered, graph.name))
 }
 
-fn signature(graph: &Graph) -> v1::Signature {
+/// The type of the output that checks add: an i32 scalar.
+const FLAG: v1::TensorMeta = v1::TensorMeta {
+    dtype: v1::DType::Int32 as i32,
+    sizes: Vec::new(),
+    strides: Vec::new(),
+    storage_offset: None,
+};
+
+fn check(check: tpud_lowering::Check) -> v1::Check {
+    let kind = match check.kind {
+        CheckKind::Index => v1::check::Kind::IndexError,
+        CheckKind::Runtime => v1::check::Kind::RuntimeError,
+        CheckKind::LinAlg => v1::check::Kind::LinalgError,
+    };
+    let node = u32::try_from(check.node).unwrap_or(u32::MAX);
+    v1::Check { node, op: check.op, message: check.message, kind: kind.into() }
+}
+
+/// `flag`: the module has an output more, which tells what check is violated.
+fn signature(graph: &Graph, flag: bool) -> v1::Signature {
     let metas = graph.value_metas();
     let outputs =
         graph.outputs.iter().filter_map(|output| metas.get(output.value.index()).copied().flatten());
     v1::Signature {
         inputs: graph.inputs.iter().map(|input| meta(&input.meta)).collect(),
-        outputs: outputs.map(meta).collect(),
+        outputs: outputs.map(meta).chain(flag.then_some(FLAG)).collect(),
     }
 }
 

@@ -3,6 +3,7 @@
 use tpud_graph::Node;
 use tpud_stablehlo::{Direction, ElementType, Monoid, Scalar, TensorType};
 
+use crate::checks::CheckKind;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::pointwise::Built;
@@ -39,8 +40,9 @@ fn lower_cholesky_ex(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     if out.elements() == 0 {
         return Ok([ctx.b.splat(Scalar::Int(0), &out)?, ctx.b.splat(Scalar::Int(0), &info)?].into());
     }
-    if ctx.boolean(node, "check_errors")? {
-        return Err(RuleError::unsupported("a compiled program cannot raise; look at `info` instead"));
+    let check_errors = ctx.boolean(node, "check_errors")?;
+    if check_errors && !ctx.checking() {
+        return Err(RuleError::unsupported("without the option `checks` a compiled program cannot raise"));
     }
     let x = ctx.tensor(node, "self")?;
     let upper = ctx.boolean(node, "upper")?;
@@ -59,6 +61,9 @@ fn lower_cholesky_ex(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let first = ctx.b.reduce_monoid(order, Monoid::Min, &last)?;
     let failed = ctx.compare_number(Direction::Le, first, size)?;
     let first = ctx.select_or(failed, first, 0.0)?;
+    if check_errors {
+        ctx.check(failed, CheckKind::LinAlg, "linalg.cholesky_ex: the input is not positive-definite")?;
+    }
     Ok([factor, ctx.convert(first, info.element)?].into())
 }
 
