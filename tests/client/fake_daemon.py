@@ -67,6 +67,8 @@ class Executable:
             else:
                 args[source] = self._tensor(given, self.metas[source])
         results = self.gm.forward(*args)
+        if self.owner.daemon.checks:
+            results = (*results, torch.tensor(self.owner.daemon.violated, dtype=torch.int32))
         assert len(results) == len(outputs)
         return [self._deliver(result, wanted) for result, wanted in zip(results, outputs, strict=True)]
 
@@ -97,8 +99,9 @@ class Executable:
 class Result:
     """A finished compile."""
 
-    def __init__(self, executable: Executable) -> None:
+    def __init__(self, executable: Executable, checks: list[dict[str, Any]]) -> None:
         self.executable = executable
+        self.checks = checks
 
     def to_dict(self) -> dict[str, Any]:
         return {"graph_key": "0" * 64, "module_key": "1" * 64, "outcome": "compiled", "report": {}, "timings": {}}
@@ -131,7 +134,7 @@ class Connection:
         ]
         if refused:
             raise raw_error("UNIMPLEMENTED", "UNSUPPORTED_OP", "unsupported ops", refused)
-        return Result(Executable(self, gm, encoded))
+        return Result(Executable(self, gm, encoded), self.daemon.checks)
 
     def upload(self, data_ptr: int, nbytes: int, dtype: str, sizes: list[int]) -> Buffer:
         if not self.alive:
@@ -154,6 +157,9 @@ class FakeDaemon:
         self.connections: list[Connection] = []
         self.compiles = 0
         self.available = True
+        # What each executable checks, and the number that it returns then.
+        self.checks: list[dict[str, Any]] = []
+        self.violated = -1
 
     def open(self) -> Connection:
         if not self.available:

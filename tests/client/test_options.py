@@ -13,7 +13,7 @@ from tpud import options
 def test_unknown_options_list_the_known_ones() -> None:
     with pytest.raises(tpud.OptionsError, match=r"unknown option 'fallbak' \(did you mean 'fallback'\?\)") as caught:
         options.parse({"fallbak": "eager"})
-    for name in ("fallback", "precision", "xla_flags", "target", "timeout", "name"):
+    for name in ("fallback", "precision", "xla_flags", "target", "timeout", "name", "checks", "emulate_tpu_precision"):
         assert name in str(caught.value)
 
 
@@ -24,6 +24,10 @@ def test_unknown_options_list_the_known_ones() -> None:
         ({"precision": "low"}, "'highest' or 'high' or 'medium'"),
         ({"xla_flags": ["a"]}, "a dict of flag names"),
         ({"xla_flags": {"a": None}}, "values are bool, int, float or str"),
+        ({"checks": 1}, "True or False, not 1"),
+        ({"emulate_tpu_precision": "yes"}, "True or False"),
+        ({"emulate_tpu_precision": True, "target": "v6e:2x2"}, "is for CPUs"),
+        ({"emulate_tpu_precision": True, "target": "tpu"}, "is for CPUs"),
         ({"target": 3}, "a string such as"),
         ({"timeout": -1}, "a positive number"),
     ],
@@ -46,6 +50,41 @@ def test_options_reach_the_daemon(daemon: FakeDaemon) -> None:
     assert daemon.options == [
         {"precision": "high", "xla_flags": {"xla_cpu_enable_fast_math": False}, "platform": "tpu", "topology": "v6e:2x2"}
     ]
+
+
+def test_switches_reach_the_daemon_when_they_are_on(daemon: FakeDaemon) -> None:
+    chosen = {"checks": True, "emulate_tpu_precision": True, "precision": "medium", "target": "cpu"}
+    torch.compile(lambda x: x + 1, backend="tpud", options=chosen)(torch.ones(2))
+    torch._dynamo.reset()
+    torch.compile(lambda x: x + 1, backend="tpud", options={"checks": False})(torch.ones(2))
+    expected = {"precision": "medium", "emulate_tpu_precision": True, "checks": True, "platform": "cpu"}
+    assert daemon.options == [expected, {"precision": "highest"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "raised"),
+    [("index", tpud.CheckIndexError), ("linalg", tpud.CheckLinAlgError), ("runtime", tpud.CheckFailedError)],
+)
+def test_a_flag_of_the_executable_is_an_exception(daemon: FakeDaemon, kind, raised) -> None:
+    other = {"node": 0, "op": "aten.mul.Tensor", "message": "never", "kind": "runtime"}
+    daemon.checks = [other, {"node": 1, "op": "aten.add.Tensor", "message": "too much", "kind": kind}]
+
+    def fn(x):
+        y = x * 2
+        return y + 1
+
+    call = torch.compile(fn, backend="tpud", options={"checks": True})
+    assert call(torch.ones(2)).tolist() == [3, 3]
+    daemon.violated = 1
+    for _ in range(2):
+        with pytest.raises(raised, match="aten.add.Tensor: too much") as caught:
+            call(torch.ones(2))
+        assert type(caught.value) is raised and isinstance(caught.value, (tpud.Error, RuntimeError))
+        assert caught.value.location.code == "return y + 1" and caught.value.op == "aten.add.Tensor"
+    assert isinstance(caught.value, IndexError) == (kind == "index")
+    assert isinstance(caught.value, torch.linalg.LinAlgError) == (kind == "linalg")
+    daemon.violated = -1
+    assert call(torch.ones(2)).tolist() == [3, 3]
 
 
 def test_precision_follows_torch(daemon: FakeDaemon) -> None:
