@@ -122,6 +122,13 @@ CASES = {
         lambda i: F.max_unpool2d(torch.ones(1, 2, 1, 1), i, 2), [(at(0, 4).view(1, 2, 1, 1),)], [(at(0, 3).view(1, 2, 1, 1),)], "invalid max index"
     ),
     "cholesky": Case(torch.linalg.cholesky, [(-torch.eye(2),)], [(torch.eye(2),)], "not positive-definite", torch.linalg.LinAlgError),
+    "inv": Case(torch.linalg.inv, [(torch.zeros(2, 2),)], [(torch.eye(2) * 2,)], "singular", torch.linalg.LinAlgError),
+    "solve": Case(torch.linalg.solve, [(torch.zeros(2, 2), torch.ones(2))], [(torch.eye(2), torch.ones(2))], "singular", torch.linalg.LinAlgError),
+    "lu_factor": Case(lambda x: torch.linalg.lu_factor(x).LU, [(torch.zeros(2, 2),)], [(torch.eye(2),)], "singular"),
+    "svdvals": Case(
+        torch.linalg.svdvals, [(torch.full((2, 2), float("nan")),)], [(torch.eye(2),)], "non-finite", torch.linalg.LinAlgError
+    ),
+    "cholesky_inverse": Case(torch.cholesky_inverse, [(torch.zeros(2, 2),)], [(torch.eye(2),)], "singular", torch.linalg.LinAlgError),
     "cholesky_ex": Case(
         lambda x: torch.linalg.cholesky_ex(x, check_errors=True).L, [(-torch.eye(2),)], [(torch.eye(2),)], "not positive", torch.linalg.LinAlgError
     ),
@@ -266,7 +273,7 @@ def test_training_raises_in_the_forward_and_the_backward() -> None:
 def test_several_pieces_and_fallback() -> None:
     def fn(x, i, j):
         y = x[i] + 1
-        y = torch.geqrf(y[None] * y[:, None])[0]  # has no lowering
+        y = torch.linalg.eigvals(y[None] * y[:, None]).real[None]  # has no lowering
         return y.gather(0, j)
 
     call = compiled(fn, fallback="eager")
@@ -281,9 +288,11 @@ def test_several_pieces_and_fallback() -> None:
 
 
 def test_an_op_in_eager_pytorch_raises_by_itself() -> None:
-    call = compiled(lambda x: torch.linalg.lu_factor(x)[0] + 1, fallback="eager")
-    with pytest.raises(RuntimeError):
-        call(torch.zeros(2, 2))
+    call = compiled(lambda x: torch.linalg.eigvals(x) + 1, fallback="eager")
+    with pytest.warns(tpud.FallbackWarning):
+        call(torch.eye(2))
+    with pytest.raises(RuntimeError, match="infs or NaNs"):
+        call(torch.full((2, 2), float("nan")))
 
 
 def test_assertions_of_torch_raise_with_and_without_the_option() -> None:

@@ -25,6 +25,12 @@ pub(crate) fn dot(
     product(b, options, lhs, rhs, |b, lhs, rhs| b.dot_general(lhs, rhs, dims, result, name))
 }
 
+/// A contraction in the operands' own type, whatever the user chose: for the steps of a factorisation, which are no place
+/// to round operands. A TPU sums six products then, which a CPU does as well as in f32.
+pub(crate) fn exact_dot(b: &mut Builder, lhs: Value, rhs: Value, dims: &DotDims) -> Result<Value> {
+    b.dot_general(lhs, rhs, dims, b.element(lhs), Precision::Highest.xla_name())
+}
+
 /// A convolution; narrow floats are accumulated in f32, and the result is left in that type.
 pub(crate) fn convolution(
     b: &mut Builder,

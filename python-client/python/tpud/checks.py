@@ -91,6 +91,11 @@ def _unpooled(op: Any, self: Tensor, indices: Tensor, output_size: Sequence[int]
     _state(op, _between(indices, 0, places - 1), "RuntimeError", f"Found an invalid max index: valid are 0 to {places - 1}")
 
 
+def _invertible(op: Any, self: Tensor, upper: bool = False) -> None:
+    diagonal = self.diagonal(dim1=-2, dim2=-1)
+    _state(op, diagonal != 0, "LinAlgError", "a diagonal element is zero: the input matrix is singular")
+
+
 # What holds of the arguments of ops that are taken apart; each function states it for one op.
 PRECONDITIONS: dict[Any, Callable[..., None]] = {
     aten.nll_loss_forward.default: _targets,
@@ -99,6 +104,7 @@ PRECONDITIONS: dict[Any, Callable[..., None]] = {
     aten.bernoulli.default: _bernoulli,
     aten.max_unpool2d.default: _unpooled,
     aten.max_unpool3d.default: _unpooled,
+    aten.cholesky_inverse.default: _invertible,
 }
 
 

@@ -52,12 +52,12 @@ def _slogdet(A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _inv_ex(A: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    lu, pivots, info = aten.linalg_lu_factor_ex.default(A)
+    lu, pivots, info = aten.linalg_lu_factor_ex.default(A, check_errors=check_errors)
     return aten.linalg_lu_solve.default(lu, pivots, _identity_like(A)), info
 
 
 def _solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    lu, pivots, info = aten.linalg_lu_factor_ex.default(A)
+    lu, pivots, info = aten.linalg_lu_factor_ex.default(A, check_errors=check_errors)
     vector = B.dim() == 1 or (A.dim() - 1 == B.dim() and B.shape == A.shape[:-1])
     right = B.unsqueeze(-1) if vector else B
     solution = aten.linalg_lu_solve.default(lu, pivots, right, left=left)

@@ -9,6 +9,7 @@ use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::products;
 use crate::registry::{Outputs, Rule};
+use crate::types::accumulation_type;
 
 type Lowering = Result<Outputs, RuleError>;
 

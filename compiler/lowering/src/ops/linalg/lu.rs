@@ -9,6 +9,7 @@ use super::matrix::{
     adjoint, along, counted_loop, flat, flattened, identity, keep, line, plus, positions, real, reshaped_as,
     set_line, shaped, spread, take_lines, triangle, where_position, zeros,
 };
+use crate::checks::CheckKind;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::registry::{Outputs, Rule};
@@ -30,6 +31,16 @@ fn lower_lu_factor_ex(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let info = ctx.b.splat(Scalar::Int(0), &TensorType::new(ElementType::I32, vec![batch, 1]))?;
     let found =
         counted_loop(&mut ctx.b, count, &[a, pivots, info], |b, i, carried| eliminate(b, i, carried, pivot))?;
+    if ctx.boolean(node, "check_errors")? {
+        if !ctx.checking() {
+            return Err(RuleError::unsupported(
+                "without the option `checks` a compiled program cannot raise",
+            ));
+        }
+        let nothing = ctx.fill_like(Scalar::Int(0), found[2])?;
+        let singular = ctx.b.compare(Direction::Ne, found[2], nothing)?;
+        ctx.check(singular, CheckKind::LinAlg, "the input matrix is singular")?;
+    }
     Ok(shaped(ctx, node, &found)?.into())
 }
 

@@ -7,6 +7,7 @@ use tpud_stablehlo::{
 
 use crate::context::LoweringContext;
 use crate::error::RuleError;
+use crate::products;
 
 /// Positions and counters.
 const INDEX: ElementType = ElementType::I32;
@@ -194,7 +195,7 @@ pub(super) fn adjoint(b: &mut Builder, x: Value) -> Result<Value> {
 pub(super) fn product(b: &mut Builder, x: Value, y: Value) -> Result<Value> {
     let dims =
         DotDims { lhs_batch: vec![0], rhs_batch: vec![0], lhs_contract: vec![2], rhs_contract: vec![1] };
-    b.dot_general(x, y, &dims, b.element(x), "HIGHEST")
+    products::exact_dot(b, x, y, &dims)
 }
 
 /// Unit matrices of the type of `x`.

@@ -14,6 +14,7 @@ use super::matrix::{
     real, reshaped_as, take_lines, triangle, typed, zeros,
 };
 use super::qr::orthogonal;
+use crate::checks::CheckKind;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::registry::{Outputs, Rule};
@@ -30,6 +31,13 @@ fn lower_svd(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let (full, vectors) = (ctx.boolean(node, "full_matrices")?, ctx.boolean(node, "compute_uv")?);
     let mut out = zeros(ctx, node)?;
     let a = flattened(ctx, node, "A")?;
+    if ctx.checking() {
+        let magnitude = ctx.b.abs(a)?;
+        let finite = ctx.b.is_finite(magnitude)?;
+        let violated = ctx.b.not(finite)?;
+        let message = "the algorithm failed to converge because the input matrix contained non-finite values";
+        ctx.check(violated, CheckKind::LinAlg, message)?;
+    }
     let dims = ctx.b.dims(a).to_vec();
     let b = &mut ctx.b;
     if b.ty(a).elements() == 0 {
