@@ -21,6 +21,17 @@ pub(crate) fn dot(
     dims: &DotDims,
 ) -> Result<Value> {
     let result = accumulation_type(b.element(lhs));
+    dot_to(b, options, (lhs, rhs), dims, result)
+}
+
+/// A contraction that is summed up in another type.
+pub(crate) fn dot_to(
+    b: &mut Builder,
+    options: &LoweringOptions,
+    (lhs, rhs): (Value, Value),
+    dims: &DotDims,
+    result: ElementType,
+) -> Result<Value> {
     let name = options.precision.xla_name();
     product(b, options, lhs, rhs, |b, lhs, rhs| b.dot_general(lhs, rhs, dims, result, name))
 }

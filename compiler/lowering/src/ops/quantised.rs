@@ -5,6 +5,7 @@ use tpud_stablehlo::DotDims;
 
 use crate::context::LoweringContext;
 use crate::pointwise::Lowering;
+use crate::products;
 use crate::registry::Rule;
 
 // aten::_int_mm(Tensor self, Tensor mat2) -> Tensor
@@ -13,7 +14,7 @@ fn lower_int_mm(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let ty = ctx.output_type(node, 0)?;
     let (lhs, rhs) = (ctx.tensor(node, "self")?, ctx.tensor(node, "mat2")?);
     let dims = DotDims { lhs_contract: vec![1], rhs_contract: vec![0], ..DotDims::default() };
-    Ok(ctx.b.dot_general(lhs, rhs, &dims, ty.element, ctx.options.precision.xla_name())?.into())
+    Ok(products::dot_to(&mut ctx.b, ctx.options, (lhs, rhs), &dims, ty.element)?.into())
 }
 
 /// The rules of this family.
