@@ -345,6 +345,30 @@ def test_mutations_do_not_happen_when_a_check_fails() -> None:
     assert buffer.sum() == 4
 
 
+@pytest.mark.parametrize("checks", [True, False])
+def test_checks_of_linear_algebra_leave_inputs_and_outputs_where_they_are(checks: bool) -> None:
+    """torch orders these checks by a token, which is an input and an output more."""
+
+    def fn(buffer, x):
+        buffer.add_(1)
+        factor = torch.linalg.cholesky(x)
+        return factor, factor[0], buffer * 2
+
+    ours, theirs = torch.zeros(2), torch.zeros(2)
+    x = torch.eye(2) * 4
+    call = compiled(fn, checks=checks)
+    for _ in range(2):
+        results, expected = call(ours, x), fn(theirs, x)
+        assert [type(each) for each in results] == [torch.Tensor] * 3
+        torch.testing.assert_close(results, expected)
+        torch.testing.assert_close(ours, theirs)
+    y = x.clone().requires_grad_()
+    call(ours, y)[0].sum().backward()
+    z = x.clone().requires_grad_()
+    fn(theirs, z)[0].sum().backward()
+    torch.testing.assert_close(y.grad, z.grad)
+
+
 def test_dynamic_sizes() -> None:
     call = torch.compile(lambda x, i: x[i], backend="tpu", dynamic=True, options={"checks": True, "fallback": "error"})
     for size in (3, 5, 8):

@@ -138,7 +138,7 @@ class Builder:
         self.name = options.name or name
         self.placeholders = [node for node in self.gm.graph.nodes if node.op == "placeholder"]
         outputs = roles.results if roles.results is not None else 10**9
-        fresh = range(len(roles.mutated), outputs) if roles.phase != "backward" else range(0)
+        fresh = range(roles.first_result, outputs) if roles.phase != "backward" else range(0)
         everything = len(next(iter(reversed(self.gm.graph.nodes))).args[0])
         saved = range(outputs, everything - len(captured.assertions))
         self.outputs = plan_outputs(self.gm, roles.aliases, fresh, saved, roles.mutated)

@@ -16,14 +16,21 @@ class Roles:
 
     phase: str = "inference"
     parameters: frozenset[int] = frozenset()  # inputs that stay on the device between calls
-    mutated: tuple[int, ...] = ()  # the first outputs are the new content of these inputs
+    mutated: tuple[int, ...] = ()  # the first outputs (after tokens) are the new content of these inputs
     aliases: tuple[bool, ...] = ()  # outputs that AOTAutograd regards as aliases
     results: int | None = None  # outputs that the user sees, the mutated ones included; the rest is saved for backward
 
+    tokens: int = 0  # inputs and outputs before all others, which order ops that only have an effect
+
+    @property
+    def first_result(self) -> int:
+        """The first output that is neither a token nor the new content of an input."""
+        return self.tokens + len(self.mutated)
+
     def of_output(self, index: int) -> tuple[str, int | None]:
         """The role of one output in the graph contract."""
-        if index < len(self.mutated):
-            return "mutation", self.mutated[index]
+        if self.tokens <= index < self.first_result:
+            return "mutation", self.mutated[index - self.tokens]
         return ("saved", None) if self.results is not None and index >= self.results else ("user_output", None)
 
 
@@ -40,10 +47,12 @@ def roles_of(gm: fx.GraphModule, phase: str) -> Roles:
         return Roles(phase)
     # Nothing is donated, so a backward may keep the graph.
     metadata.bw_donated_idxs = []
-    mutated = tuple(metadata.mutated_inp_runtime_indices)
+    # torch counts tokens in the indices of static inputs, and nowhere else.
+    tokens = len(metadata.tokens)
+    mutated = tuple(tokens + index for index in metadata.mutated_inp_runtime_indices)
     owned = (OutputType.non_alias, OutputType.unsafe_view_alias, OutputType.custom_function_view)
-    aliases = [False] * len(mutated) + [info.output_type not in owned for info in metadata.output_info]
+    aliases = [False] * (tokens + len(mutated)) + [info.output_type not in owned for info in metadata.output_info]
     results = len(aliases) + metadata.num_intermediate_bases
     # What the graph itself changes is different at the next call, so it is not worth keeping.
     kept = frozenset(metadata.static_input_indices or ()) - frozenset(mutated)
-    return Roles(phase, kept, mutated, tuple(aliases), results)
+    return Roles(phase, kept, mutated, tuple(aliases), results, tokens)
