@@ -75,24 +75,22 @@ fn lower_native_dropout(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering 
     Ok([out, mask].into())
 }
 
-/// Whole numbers from `low` on, `range` of them (a u64 of the same shape; `None` is 2⁶⁴), converted to the output's
-/// dtype.
-fn whole_numbers(ctx: &mut LoweringContext<'_>, node: &Node, low: i64, range: Option<u64>) -> Lowering {
+/// Whole numbers from `low` on, `range` of them, converted to the output's dtype.
+fn whole_numbers(ctx: &mut LoweringContext<'_>, node: &Node, low: i64, range: u64) -> Lowering {
     let ty = ctx.output_type(node, 0)?.with_element(ElementType::U64);
     let bits = Stream::of(ctx, node)?.bits(ctx, &ty)?;
     let number = match range {
-        None => bits,
-        Some(0) => return Err(RuleError::unsupported("the range of random integers is empty")),
-        Some(range) if range.is_power_of_two() => {
+        0 => return Err(RuleError::unsupported("the range of random integers is empty")),
+        range if range.is_power_of_two() => {
             let mask = ctx.fill_like(Scalar::Int((range - 1) as i64), bits)?;
             ctx.b.and(bits, mask)?
         }
         // Of 2⁶⁴ words, each number of a small range gets as many as the others, but for less than one in 2³².
-        Some(range) if range <= u64::from(u32::MAX) => {
+        range if range <= u64::from(u32::MAX) => {
             let range = ctx.fill_like(Scalar::Int(range as i64), bits)?;
             ctx.b.rem(bits, range)?
         }
-        Some(range) => high_product(ctx, bits, range)?,
+        range => high_product(ctx, bits, range)?,
     };
     from_low(ctx, node, low, number)
 }
@@ -137,11 +135,10 @@ fn lower_randint(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let low = if node.arg("low").is_some() { ctx.int(node, "low")? } else { 0 };
     let high = ctx.int(node, "high")?;
     let range = (i128::from(high) - i128::from(low)).clamp(0, i128::from(u64::MAX));
-    whole_numbers(ctx, node, low, Some(range as u64))
+    whole_numbers(ctx, node, low, range as u64)
 }
 
 // aten::randint_like.Tensor(Tensor self, Tensor high, *, ScalarType? dtype=None, ...) -> Tensor
-// aten::randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, ...) -> Tensor
 fn lower_randint_like_tensor(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     let ty = ctx.output_type(node, 0)?.with_element(ElementType::U64);
     let high = ctx.tensor(node, "high")?;
@@ -173,17 +170,14 @@ fn largest(element: ElementType) -> Result<i64, RuleError> {
 }
 
 // aten::random(Tensor self, *, Generator? generator=None) -> Tensor
-// aten::random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor
 // aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor
 fn lower_random(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
-    let low = if node.arg("from").is_some() { ctx.int(node, "from")? } else { 0 };
     let end = if node.arg("to").is_some() { ctx.opt_int(node, "to")?.map(i128::from) } else { None };
     let end = match end {
         Some(end) => end,
         None => i128::from(largest(ctx.output_type(node, 0)?.element)?) + 1,
     };
-    let range = (end - i128::from(low)).max(0);
-    whole_numbers(ctx, node, low, u64::try_from(range).ok())
+    whole_numbers(ctx, node, 0, u64::try_from(end).unwrap_or(0))
 }
 
 // aten::randperm(SymInt n, *, ScalarType? dtype=4, ...) -> Tensor
@@ -328,9 +322,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule::new("aten.randint_like.low_dtype", lower_randint),
     Rule::new("aten.randint_like.low_generator_dtype", lower_randint),
     Rule::new("aten.randint_like.Tensor", lower_randint_like_tensor),
-    Rule::new("aten.randint_like.Tensor_generator", lower_randint_like_tensor),
     Rule::new("aten.random.default", lower_random),
-    Rule::new("aten.random.from", lower_random),
     Rule::new("aten.random.to", lower_random),
     Rule::new("aten.randperm.default", lower_randperm),
     Rule::new("aten.randperm.generator", lower_randperm),
