@@ -13,7 +13,7 @@ use crate::registry::{Outputs, Rule, rule};
 use crate::types::element_type;
 
 /// Part of every cache key: raise it whenever a lowering changes what it emits.
-pub const LOWERING_VERSION: u32 = 1;
+pub const LOWERING_VERSION: u32 = 2;
 
 /// Precision of f32 matrix products and convolutions (`torch.set_float32_matmul_precision`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
