@@ -89,7 +89,7 @@ fn the_order_in_which_symbols_and_flags_come_changes_nothing() {
 fn keys_are_stable() {
     let graph = graph_parts().material().key().to_string();
     let module = module_parts().material().key().to_string();
-    assert_eq!(graph, "5645b4e9e61499886b45bf9a9f5e6f35813539246fe204842cc4eb4d3b644316");
+    assert_eq!(graph, "e8ed68216d860bf8cda4e7583272e56c5f9ad569f5d8a6cd719285cf90178aab");
     assert_eq!(module, "b6d20511db1d0a521a1c70ce6d6c2f63cbc7eef9a89ab7556db4d65093817d9f");
 }
 
