@@ -38,15 +38,18 @@ enum Found {
 }
 
 impl Socket {
-    /// Binds a socket whose lock is ours: a file in its place is what a dead daemon left.
+    /// Binds a socket whose lock is ours: a file in its place is what a dead daemon left. The file appears under its
+    /// name with its permissions set, so that whoever finds it may connect to it or delete it at once.
     pub(crate) fn bind(path: &Path, lock: Arc<SocketLock>) -> std::io::Result<Self> {
-        match std::fs::remove_file(path) {
+        let staged = path.with_file_name(format!(".{}", std::process::id()));
+        match std::fs::remove_file(&staged) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
-        let metadata = std::fs::symlink_metadata(path)?;
+        let listener = UnixListener::bind(&staged)?;
+        std::fs::set_permissions(&staged, Permissions::from_mode(0o600))?;
+        let metadata = std::fs::symlink_metadata(&staged)?;
+        std::fs::rename(&staged, path)?;
         Ok(Self { path: path.to_owned(), lock, listener, file: (metadata.dev(), metadata.ino()) })
     }
 
