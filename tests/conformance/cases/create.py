@@ -108,6 +108,8 @@ def linspace():
     yield S(1.0, 2.0, 1)
     yield S(1.0, 2.0, 0)
     yield S(0, 10, 7, dtype=torch.int64)
+    yield S(4.3, 50, 50, dtype=torch.int64)
+    yield S(-2.7, 1, 50, dtype=torch.int64)
     yield S(-5, 9, 4, dtype=torch.int32)
     yield S(1 + 2j, -3 + 1j, 7, dtype=torch.complex64)
     yield S(1j, 2, 4, dtype=torch.complex128)

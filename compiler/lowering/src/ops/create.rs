@@ -3,6 +3,7 @@
 use tpud_graph::Node;
 use tpud_stablehlo::{Direction, ElementType, Literal, Scalar, TensorType, Value};
 
+use super::division::constant_divisor;
 use crate::context::LoweringContext;
 use crate::error::RuleError;
 use crate::pointwise::{Built, Lowering};
@@ -118,9 +119,12 @@ fn linspace(ctx: &mut LoweringContext<'_>, node: &Node) -> Built {
         e if e.is_integer() || e == ElementType::F64 => ElementType::F64,
         _ => ElementType::F32,
     };
-    let ty = ty.with_element(element);
-    let start = ctx.operand(node, "start", &ty)?;
-    let end = ctx.operand(node, "end", &ty)?;
+    // torch takes the ends in the result's type, so that 4.3 is 4 among integers.
+    let mut end_of = |name| {
+        let given = ctx.operand(node, name, &ty)?;
+        ctx.convert(given, element)
+    };
+    let (start, end) = (end_of("start")?, end_of("end")?);
     ramp(ctx, start, end)
 }
 
@@ -133,7 +137,7 @@ pub(crate) fn ramp(ctx: &mut LoweringContext<'_>, start: Value, end: Value) -> B
         return Ok(start);
     }
     let distance = ctx.b.sub(end, start)?;
-    let intervals = ctx.fill_like(Scalar::Int(steps - 1), distance)?;
+    let intervals = constant_divisor(ctx, Scalar::Int(steps - 1), &ty)?;
     let step = ctx.b.div(distance, intervals)?;
     let count = ctx.b.iota(&ty.with_element(ty.element.real()), 0)?;
     let index = ctx.convert(count, ty.element)?;

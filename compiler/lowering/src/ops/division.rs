@@ -7,7 +7,7 @@
 //! it, the result is XLA's answer, -1 (all bits set), and the dividend as remainder.
 
 use tpud_graph::Node;
-use tpud_stablehlo::{Direction, Scalar, Value};
+use tpud_stablehlo::{Direction, Scalar, TensorType, Value};
 
 use crate::checks::CheckKind;
 use crate::context::LoweringContext;
@@ -24,15 +24,20 @@ fn lower_div(ctx: &mut LoweringContext<'_>, node: &Node) -> Lowering {
     })
 }
 
-/// The second operand. XLA would multiply with the inverse of a constant, which is one unit in the last place off
-/// unless it is a power of two: it must not see that it is one.
+/// A constant to divide by. XLA would multiply with its inverse, which is one unit in the last place off unless it is a
+/// power of two: it must not see that it is a constant.
+pub(super) fn constant_divisor(ctx: &mut LoweringContext<'_>, number: Scalar, ty: &TensorType) -> Built {
+    let constant = ctx.scalar(number, ty.element)?;
+    let hidden = ctx.b.optimization_barrier(&[constant])?;
+    Ok(ctx.b.broadcast_to(hidden[0], &ty.dims)?)
+}
+
+/// The second operand.
 fn divisor(ctx: &mut LoweringContext<'_>, node: &Node) -> Built {
     let wide = ctx.compute_type(node)?;
     match ctx.opt_number(node, "other")? {
         Some(number) if wide.element.is_float() && !is_power_of_two(number.as_f64()) => {
-            let constant = ctx.scalar(number, wide.element)?;
-            let hidden = ctx.b.optimization_barrier(&[constant])?;
-            Ok(ctx.b.broadcast_to(hidden[0], &wide.dims)?)
+            constant_divisor(ctx, number, &wide)
         }
         _ => ctx.exact_operand(node, "other"),
     }
