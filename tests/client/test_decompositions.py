@@ -190,12 +190,3 @@ def test_embedding_renorm_scales_the_rows_that_are_used(norm) -> None:
     weight = torch.randn(6, 4) * torch.tensor([[0.01], [1], [3], [5], [7], [0]])
     indices = torch.tensor([[0, 2], [2, 5], [-1, 3]]) % 6
     check(lambda w, i: aten.embedding_renorm.default(w, i, 1.5, norm), weight, indices, without="renorm")
-
-
-@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, math.inf])
-def test_distances_of_pairs(p) -> None:
-    x = torch.randn(5, 3)
-    x[4] = x[1]
-    check(lambda x: aten._pdist_forward.default(x, p), x, without="pdist")
-    distances, grad = aten._pdist_forward.default(x, p), torch.randn(10)
-    check(lambda g, x, d: aten._pdist_backward.default(g, x, p, d), grad, x, distances, without="pdist")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,40 +47,8 @@ def _embedding_renorm(self: Tensor, indices: Tensor, max_norm: float, norm_type:
     return torch.where(used.unsqueeze(1) & (norms > max_norm), shorter, self)
 
 
-def _pairs(self: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows (i, j) with i < j, in torch's order."""
-    rows = torch.triu_indices(self.size(0), self.size(0), 1, device=self.device)
-    return rows[0], rows[1]
-
-
-def _pdist_forward(self: Tensor, p: float = 2.0) -> Tensor:
-    first, second = _pairs(self)
-    return aten.linalg_vector_norm.default(self[first] - self[second], p, [1])
-
-
-def _pdist_backward(grad: Tensor, self: Tensor, p: float, pdist: Tensor) -> Tensor:
-    first, second = _pairs(self)
-    difference = self[first] - self[second]
-    distance, grad = pdist.unsqueeze(1), grad.unsqueeze(1)
-    size = difference.abs()
-    if p == 0:
-        slope = torch.zeros_like(difference)
-    elif p == 1:
-        slope = difference.sign()
-    elif math.isinf(p):
-        slope = difference.sign() * (size == distance)
-    else:
-        slope = difference.sign() * (size / distance) ** (p - 1)
-        still = distance == 0 if p >= 1 else (distance == 0) | (difference == 0)
-        slope = torch.where(still, torch.zeros_like(slope), slope)
-    part = grad * slope
-    return torch.zeros_like(self).index_add(0, first, part).index_add(0, second, part, alpha=-1)
-
-
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten._weight_norm_interface_backward.default: _weight_norm_backward,
     aten._trilinear.default: _trilinear,
     aten.embedding_renorm.default: _embedding_renorm,
-    aten._pdist_forward.default: _pdist_forward,
-    aten._pdist_backward.default: _pdist_backward,
 }
